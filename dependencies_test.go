@@ -70,11 +70,12 @@ func TestEndToEndTestsSeeNoInsides(t *testing.T) {
 	}
 }
 
-// ahead are the modules whose version e2e/go.mod may have above that of go.mod, each with the Kubernetes module that requires it.
+// ahead are the modules whose version e2e/go.mod may have above that of go.mod, each with the
+// Kubernetes module that requires it.
 var ahead = map[string]string{}
 
-// The end-to-end tests link what the product links. The go command compiles a module once for both only if they have the same
-// version of it, and of all that it imports.
+// The end-to-end tests link what the product links. The go command compiles a module once for both
+// only if they have the same version of it, and of all that it imports.
 func TestModulesHaveOneVersion(t *testing.T) {
 	product, tests := required(t, "go.mod"), required(t, "e2e/go.mod")
 	shared := 0

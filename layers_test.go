@@ -26,8 +26,9 @@ type listed struct {
 	Imports, TestImports, XTestImports []string
 }
 
-// packages returns the packages of the module. It reads their directories, too: the go command takes the result of a test from its cache
-// unless something changed that the test itself has read, and `go list` is another program.
+// packages returns the packages of the module. It reads their directories, too: the go command
+// takes the result of a test from its cache unless something changed that the test itself has read,
+// and `go list` is another program.
 func packages(t *testing.T, flags ...string) []listed {
 	t.Helper()
 	for _, dir := range []string{"api", "cmd", "controller", "manifests", "volume"} {
@@ -159,7 +160,8 @@ func breaks(imported string, may, never []string) bool {
 
 func below(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 
-// A process is a folder below controller. Tests that span processes are in cmd or e2e, so tests keep to this, too.
+// A process is a folder below controller. Tests that span processes are in cmd or e2e, so tests
+// keep to this, too.
 func TestProcessesDoNotImportEachOther(t *testing.T) {
 	process := func(path string) string {
 		name, _, _ := strings.Cut(strings.TrimPrefix(path, module+"/controller/"), "/")
@@ -203,8 +205,8 @@ func TestArchitectureNamesEveryPackage(t *testing.T) {
 	}
 }
 
-// CONTRIBUTING.md says for every package what to change there. What it names exists; a package below one
-// that it names is part of that.
+// CONTRIBUTING.md says for every package what to change there. What it names exists; a package
+// below one that it names is part of that.
 func TestContributingCoversEveryPackage(t *testing.T) {
 	text, err := os.ReadFile("CONTRIBUTING.md")
 	if err != nil {
@@ -249,7 +251,8 @@ func TestPackagesAreDocumented(t *testing.T) {
 	}
 }
 
-// What tests change in a program by a variable is in files with the tag faults alone. A released program is built without the tag.
+// What tests change in a program by a variable is in files with the tag faults alone. A released
+// program is built without the tag.
 func TestReleasedProgramsReadNoVariableOfTests(t *testing.T) {
 	released := sources(t)
 	var variables []string
@@ -270,7 +273,8 @@ func TestReleasedProgramsReadNoVariableOfTests(t *testing.T) {
 	}
 }
 
-// Quantity.Value wraps: a claim of 2^64+1 bytes would get a volume of one. One function converts sizes.
+// Quantity.Value wraps: a claim of 2^64+1 bytes would get a volume of one. One function converts
+// sizes.
 func TestSizesAreConvertedByOneFunction(t *testing.T) {
 	const converts = "controller/kube/contract/size.go"
 	unchecked := regexp.MustCompile(`\.(Value|MilliValue)\(\)|\.(ScaledValue|AsApproximateFloat64)\(`)

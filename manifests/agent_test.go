@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// agent returns the DaemonSet's pod and its only container, which only csi-sidecars has another beside.
+// agent returns the DaemonSet's pod and its only container, which only csi-sidecars has another
+// beside.
 func agent(t *testing.T, at string) (corev1.PodSpec, corev1.Container) {
 	t.Helper()
 	pod := one[*appsv1.DaemonSet](t, at).Spec.Template.Spec

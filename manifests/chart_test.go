@@ -22,8 +22,8 @@ var charted = map[string]string{
 	"legacy-quotas": "examples/legacy-quotas", "other-path": "examples/other-path",
 }
 
-// The chart installs what the kustomizations do, but for the namespace, which Helm creates, and the classes, which cannot change
-// when a chart does. So each can take the other's place.
+// The chart installs what the kustomizations do, but for the namespace, which Helm creates, and the
+// classes, which cannot change when a chart does. So each can take the other's place.
 func TestChartIsTheKustomizations(t *testing.T) {
 	renders, err := filepath.Glob("../e2e/chart/renders/*.yaml")
 	if err != nil || len(renders) != len(charted) {
@@ -88,8 +88,8 @@ func chartObjects(t *testing.T, file string) map[string]any {
 	return all
 }
 
-// plain returns an object without labels, which kustomize and Helm add, without what only Helm reads, and with named lists in the
-// order of the names. Labels of a selector stay.
+// plain returns an object without labels, which kustomize and Helm add, without what only Helm
+// reads, and with named lists in the order of the names. Labels of a selector stay.
 func plain(t *testing.T, object []byte) any {
 	t.Helper()
 	var o map[string]any

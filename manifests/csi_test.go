@@ -102,8 +102,8 @@ func TestCSISelector(t *testing.T) {
 	}
 }
 
-// Applied over one another, the deployments have to be the same objects: what has another name would
-// stay behind, and what is immutable would be refused.
+// Applied over one another, the deployments have to be the same objects: what has another name
+// would stay behind, and what is immutable would be refused.
 func TestCSISwitchesInPlace(t *testing.T) {
 	for _, at := range csiModes {
 		have := map[string]any{}

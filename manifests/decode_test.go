@@ -166,8 +166,8 @@ func decode(t *testing.T, file string) []any {
 	return objects
 }
 
-// all returns the objects of one kind in a file or a kustomization's directory, and fails when there
-// is none.
+// all returns the objects of one kind in a file or a kustomization's directory, and fails when
+// there is none.
 func all[T any](t *testing.T, at string) []T {
 	t.Helper()
 	var found []T

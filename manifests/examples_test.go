@@ -14,7 +14,8 @@ import (
 
 const onNode = "kubevirt.io/provisionOnNode"
 
-// exampleClaims are all claims of the examples, as claims and as templates of them, by file and name.
+// exampleClaims are all claims of the examples, as claims and as templates of them, by file and
+// name.
 func exampleClaims(t *testing.T) map[string]corev1.PersistentVolumeClaim {
 	t.Helper()
 	claims := map[string]corev1.PersistentVolumeClaim{}

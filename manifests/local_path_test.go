@@ -16,7 +16,8 @@ import (
 
 const localPathName = "hostpath-provisioner-local-path"
 
-// localPathForms are what is applied, with the base directory, the class and its volume type of each.
+// localPathForms are what is applied, with the base directory, the class and its volume type of
+// each.
 var localPathForms = map[string]struct{ dir, class, volumeType string }{
 	"local-path":          {"/opt/local-path-provisioner", "local-path", ""},
 	"local-path/k3s":      {"/var/lib/rancher/k3s/storage", "local-path", "local"},
@@ -73,7 +74,8 @@ func TestLocalPathClasses(t *testing.T) {
 	}
 }
 
-// Besides what every agent may do, it may see whether the provisioner that it stands in for still runs.
+// Besides what every agent may do, it may see whether the provisioner that it stands in for still
+// runs.
 func TestLocalPathRules(t *testing.T) {
 	const at = "local-path"
 	want := maps.Clone(loopRules)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The images of other projects are theirs to change. No file of the repository may name one in place of the agent's; the standard
-// sidecars run beside it.
+// The images of other projects are theirs to change. No file of the repository may name one in
+// place of the agent's; the standard sidecars run beside it.
 func TestNothingNamesAnImageOfOthers(t *testing.T) {
 	registry := regexp.MustCompile(`\b(?:quay\.io|docker\.io|ghcr\.io|gcr\.io|registry\.k8s\.io|registry\.redhat\.io|mcr\.microsoft\.com|public\.ecr\.aws)/[^\s"'` + "`" + `]+`)
 	source := regexp.MustCompile(`^(?:Makefile|.*\.(?:go|md|sh|service|ya?ml))$`)

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// policies are those of manifests/policy that hold the agents of directories, by the one resource that
-// each is for. The processes that offer disks have others.
+// policies are those of manifests/policy that hold the agents of directories, by the one resource
+// that each is for. The processes that offer disks have others.
 func policies(t *testing.T) map[string]*admissionv1.ValidatingAdmissionPolicy {
 	t.Helper()
 	found := map[string]*admissionv1.ValidatingAdmissionPolicy{}

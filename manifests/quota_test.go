@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// A cluster may admit pods of the critical priority classes only where a ResourceQuota has the class in its scope, as GKE does.
-// Every form that is applied alone starts its pods there.
+// A cluster may admit pods of the critical priority classes only where a ResourceQuota has the
+// class in its scope, as GKE does. Every form that is applied alone starts its pods there.
 func TestCriticalPodsHaveAQuota(t *testing.T) {
 	workloads := 0
 	for dir, form := range forms(t) {
@@ -43,7 +43,8 @@ func TestCriticalPodsHaveAQuota(t *testing.T) {
 	}
 }
 
-// quotaFor reports whether the form has a quota that admits pods of the class without limiting them.
+// quotaFor reports whether the form has a quota that admits pods of the class without limiting
+// them.
 func quotaFor(form set, namespace, class string) bool {
 	for _, o := range form {
 		quota, ok := o.(*corev1.ResourceQuota)

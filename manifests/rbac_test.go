@@ -111,7 +111,8 @@ func TestAccountsAreBound(t *testing.T) {
 	}
 }
 
-// The operator grants no more than it may do itself, acts as no one else, and reads no Secret but its webhook's.
+// The operator grants no more than it may do itself, acts as no one else, and reads no Secret but
+// its webhook's.
 func TestOperatorGrantsNoMore(t *testing.T) {
 	rules := slices.Concat(one[*rbacv1.ClusterRole](t, "operator").Rules, one[*rbacv1.Role](t, "operator").Rules)
 	for _, rule := range rules {

@@ -112,7 +112,8 @@ func TestInstallSetsTheImage(t *testing.T) {
 	t.Error("no block sets the image")
 }
 
-// The kustomization that the README has people write, beside their checkout, sets the image that was pushed.
+// The kustomization that the README has people write, beside their checkout, sets the image that
+// was pushed.
 func TestReadmeSetsTheImage(t *testing.T) {
 	commands := regexp.MustCompile(`(?ms)^make push IMAGE=(\S+):(\S+)\n(mkdir .*?\nEND)\nkubectl apply -k (\S+)$`).FindStringSubmatch(page(t, "README.md"))
 	if commands == nil {

@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// render returns the objects of a kustomization: its resources, with its patches merged into them as
-// the API server merges patches. What is the same for all objects, labels and images, is left out.
-// kustomize/api does it all, and would be a dependency of the agent's module; e2e/nodes renders the
-// same files with kubectl kustomize, which is that library.
+// render returns the objects of a kustomization: its resources, with its patches merged into them
+// as the API server merges patches. What is the same for all objects, labels and images, is left
+// out. kustomize/api does it all, and would be a dependency of the agent's module; e2e/nodes
+// renders the same files with kubectl kustomize, which is that library.
 func render(t *testing.T, dir string) []any {
 	t.Helper()
 	k := one[*kustomization](t, path.Join(dir, "kustomization.yaml"))
@@ -40,7 +40,8 @@ func render(t *testing.T, dir string) []any {
 	return objects
 }
 
-// targeted reports whether a patch is for the object: its target has expressions for the kind and the name.
+// targeted reports whether a patch is for the object: its target has expressions for the kind and
+// the name.
 func targeted(t *testing.T, object any, target map[string]string) bool {
 	t.Helper()
 	kind, name, _ := strings.Cut(identity(t, object), " ")

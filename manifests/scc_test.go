@@ -11,7 +11,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/manifests/scctest"
 )
 
-// Admission takes the pods as they are: the agents' under their constraints, the operator's under those of every cluster.
+// Admission takes the pods as they are: the agents' under their constraints, the operator's under
+// those of every cluster.
 func TestAdmitted(t *testing.T) {
 	for at, by := range map[string]*scctest.Constraints{
 		"openshift":     one[*scctest.Constraints](t, "openshift"),

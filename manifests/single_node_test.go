@@ -12,7 +12,8 @@ import (
 
 const singleNode = "single-node"
 
-// The form for one machine has the names of the older provisioner: its class, its directory and its setting.
+// The form for one machine has the names of the older provisioner: its class, its directory and its
+// setting.
 func TestSingleNodeIsADropIn(t *testing.T) {
 	c := one[*storagev1.StorageClass](t, singleNode)
 	if c.Name != "hostpath" || c.Provisioner != "hostpath" || *c.VolumeBindingMode != storagev1.VolumeBindingImmediate ||

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// removing holds the kustomizations that uninstall a form, and keep, the component that leaves out what stays.
+// removing holds the kustomizations that uninstall a form, and keep, the component that leaves out
+// what stays.
 const removing = "uninstall"
 
 // set is the objects of a kustomization, by identity.
@@ -25,7 +26,8 @@ func rendered(t *testing.T, dir string) set {
 	return found
 }
 
-// uninstalled returns what the documented uninstall of a form deletes. A form without a namespace is deleted as it is.
+// uninstalled returns what the documented uninstall of a form deletes. A form without a namespace
+// is deleted as it is.
 func uninstalled(t *testing.T, form set) set {
 	t.Helper()
 	if _, ok := form["Namespace "+name]; !ok {
@@ -57,8 +59,8 @@ func forms(t *testing.T) map[string]set {
 	return found
 }
 
-// Every form has a directory that uninstalls it, and none deletes what other forms and claims need. Overlays of users do
-// what the examples do here: they add the component.
+// Every form has a directory that uninstalls it, and none deletes what other forms and claims need.
+// Overlays of users do what the examples do here: they add the component.
 func TestUninstallDirectories(t *testing.T) {
 	var directories []set
 	for _, file := range files(t) {

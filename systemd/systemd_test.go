@@ -22,8 +22,8 @@ const (
 // continued is the end of a line that goes on in the next, and the indentation there.
 var continued = regexp.MustCompile(`\\\n\s*`)
 
-// unit reads the unit: "Section.Key" to its values, in order. A line that ends with a backslash goes
-// on in the next. Ours has no values that reset a key.
+// unit reads the unit: "Section.Key" to its values, in order. A line that ends with a backslash
+// goes on in the next. Ours has no values that reset a key.
 func unit(t *testing.T) map[string][]string {
 	t.Helper()
 	data, err := os.ReadFile(unitFile)

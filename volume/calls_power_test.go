@@ -54,8 +54,8 @@ type caller struct {
 	serial    atomic.Int64
 
 	life *life // of the process with the pool
-	// killAt counts the steps that announce a flush, or what follows one, until the process is killed;
-	// 0 is never.
+	// killAt counts the steps that announce a flush, or what follows one, until the process is
+	// killed; 0 is never.
 	killAt int
 }
 

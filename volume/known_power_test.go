@@ -41,11 +41,12 @@ type known struct {
 	Place   *directory // in place: the volume's or, without a record or beside Aside, an administrator's
 	Aside   *directory // the volume's directory in the trash
 
-	// written is set once the record was written again after the volume was created. If the directory
-	// is removed by hand before that, a start takes the volume for one that was never finished.
+	// written is set once the record was written again after the volume was created. If the
+	// directory is removed by hand before that, a start takes the volume for one that was never
+	// finished.
 	written bool
-	// was is the volume that was deleted: until the next purge flushes that, a power cut leaves it set
-	// aside.
+	// was is the volume that was deleted: until the next purge flushes that, a power cut leaves it
+	// set aside.
 	was *known
 }
 

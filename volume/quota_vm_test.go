@@ -29,7 +29,8 @@ func TestVMLimits(t *testing.T) {
 			t.Cleanup(func() { _ = unix.Unmount(root, unix.MNT_DETACH) })
 			limitTable(t, quotaDisk{
 				root: root, method: d.method, full: d.full, inodes: true, lags: d.lags, slow: true,
-				// To freeze XFS drains its queue of removed inodes (xfs_inodegc_stop in fs/xfs/xfs_icache.c).
+				// To freeze XFS drains its queue of removed inodes (xfs_inodegc_stop in
+				// fs/xfs/xfs_icache.c).
 				settle: func() { testdisk.Freeze(t, root)() },
 			})
 		})

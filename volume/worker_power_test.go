@@ -29,8 +29,8 @@ func (w *worker) one(name string) error {
 		if err := w.finish(note{Do: "purge"}); err != nil {
 			return err
 		}
-		// Without a journal, the old name of a removed file shows what its inode is used for next, unless
-		// the name is flushed.
+		// Without a journal, the old name of a removed file shows what its inode is used for next,
+		// unless the name is flushed.
 		if w.unordered || w.random.IntN(2) == 0 {
 			w.stranger(4) // the trash
 		}

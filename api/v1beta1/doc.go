@@ -1,8 +1,10 @@
-// Package v1beta1 holds the resource HostPathProvisioner, which describes an installation of the agents. Its group, names
-// and keys are those of the existing operator, so that resources of either are resources of both.
+// Package v1beta1 holds the resource HostPathProvisioner, which describes an installation of the
+// agents. Its group, names and keys are those of the existing operator, so that resources of either
+// are resources of both.
 //
-// The markers are the rules that the API server enforces. One object shows whether they are met; older resources that break
-// them can still be changed where they do not. The command below writes both generated files from the types:
+// The markers are the rules that the API server enforces. One object shows whether they are met;
+// older resources that break them can still be changed where they do not. The command below writes
+// both generated files from the types:
 //
 //	go generate ./api/...
 //

@@ -15,7 +15,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/operator/removal"
 )
 
-// checkRemoval runs the command check-removal, which the chart runs before it removes a form: it fails while something needs that.
+// checkRemoval runs the command check-removal, which the chart runs before it removes a form: it
+// fails while something needs that.
 func checkRemoval(ctx context.Context, args []string, out io.Writer) error {
 	flags := pflag.NewFlagSet("check-removal", pflag.ContinueOnError)
 	form := flags.String("form", "", "the form of the chart that is to be removed")

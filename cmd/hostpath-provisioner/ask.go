@@ -20,8 +20,8 @@ type answerError struct {
 
 func (e *answerError) Error() string { return e.text }
 
-// ask sends a request to the agent of this container, which listens on the address, and decodes its answer. The error is an
-// *answerError if the agent refuses the request.
+// ask sends a request to the agent of this container, which listens on the address, and decodes its
+// answer. The error is an *answerError if the agent refuses the request.
 func ask(ctx context.Context, within time.Duration, address, method, path string, body, answer any) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -36,7 +36,8 @@ func ask(ctx context.Context, within time.Duration, address, method, path string
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, "http://"+net.JoinHostPort(host, port)+path, bytes.NewReader(data))
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+net.JoinHostPort(host, port)+path,
+		bytes.NewReader(data))
 	if err != nil {
 		return err
 	}

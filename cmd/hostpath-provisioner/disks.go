@@ -93,7 +93,8 @@ func printDevicesAs(format string, out io.Writer, reports []device.Report) error
 	return printDevices(out, reports)
 }
 
-// askDevices asks the process of this container. failure is why its last comparison failed, "" if it did not.
+// askDevices asks the process of this container. failure is why its last comparison failed, "" if
+// it did not.
 func askDevices(ctx context.Context, address string) (reports []device.Report, failure string, err error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -104,7 +105,8 @@ func askDevices(ctx context.Context, address string) (reports []device.Report, f
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+device.Path, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+device.Path,
+		nil)
 	if err != nil {
 		return nil, "", err
 	}

@@ -12,8 +12,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
 )
 
-// poolsToInspect returns the pools in the named directories, or, if there are none, those of the agent in this container. Its
-// other pools are beside: they may share a filesystem. A relative name is relative to the working directory.
+// poolsToInspect returns the pools in the named directories, or, if there are none, those of the
+// agent in this container. Its other pools are beside: they may share a filesystem. A relative name
+// is relative to the working directory.
 func poolsToInspect(named []string) (shown, beside []inspect.Setting, err error) {
 	known, err := poolsOfAgent()
 	if len(named) == 0 {
@@ -34,8 +35,8 @@ func poolsToInspect(named []string) (shown, beside []inspect.Setting, err error)
 	return shown, beside, nil
 }
 
-// poolsOfAgent returns the pools of the agent in this container as that agent reads its settings, or those of PV_DIR and
-// DATADIR if it reads none.
+// poolsOfAgent returns the pools of the agent in this container as that agent reads its settings,
+// or those of PV_DIR and DATADIR if it reads none.
 func poolsOfAgent() ([]inspect.Setting, error) {
 	dirs, reserve, overcommit, err := agent.Pools(agentsArguments())
 	if err != nil {
@@ -53,7 +54,8 @@ func poolsOfAgent() ([]inspect.Setting, error) {
 	return slices.CompactFunc(all, func(a, b inspect.Setting) bool { return a.Path == b.Path }), nil
 }
 
-// agentsArguments returns the arguments of the first process of this container if it is this program, and otherwise none.
+// agentsArguments returns the arguments of the first process of this container if it is this
+// program, and otherwise none.
 func agentsArguments() []string {
 	first, err := os.Stat("/proc/1/exe")
 	if err != nil {
@@ -69,8 +71,8 @@ func agentsArguments() []string {
 	return strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")[1:]
 }
 
-// poolsOfEnvironment returns the pools of PV_DIR and DATADIR. PV_DIR is one directory, or a list in the DaemonSet of the
-// kubevirt CSI driver.
+// poolsOfEnvironment returns the pools of PV_DIR and DATADIR. PV_DIR is one directory, or a list in
+// the DaemonSet of the kubevirt CSI driver.
 func poolsOfEnvironment() (dirs []agent.DataDir, err error) {
 	for _, name := range []string{"PV_DIR", "DATADIR"} {
 		value := os.Getenv(name)

@@ -13,8 +13,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// The available space is that which the agent reports: with its reserve, and without what its other pools on the filesystem
-// have allocated, also if only one pool is named.
+// The available space is that which the agent reports: with its reserve, and without what its other
+// pools on the filesystem have allocated, also if only one pool is named.
 func TestInspectAvailable(t *testing.T) {
 	clean(t)
 	const reserve = 64 << 20

@@ -62,7 +62,8 @@ func printPlan(ctx context.Context, args []string, out io.Writer) error {
 func askPlan(ctx context.Context, address string) (report migrate.Report, err error) {
 	err = ask(ctx, 10*time.Second, address, http.MethodGet, agent.MigrationPath, nil, &report)
 	if refused := new(answerError); errors.As(err, &refused) {
-		err = fmt.Errorf("the agent answers %d: it does not serve both kinds of claims (--provision=hostpath,csi)", refused.code)
+		err = fmt.Errorf("the agent answers %d: it does not serve both kinds of claims (--provision=hostpath,csi)",
+			refused.code)
 	}
 	return report, err
 }

@@ -163,7 +163,8 @@ func (c orphansCommand) remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// named reads the record of the volume, so that the agent removes the volume that is meant and no later one of its name.
+// named reads the record of the volume, so that the agent removes the volume that is meant and no
+// later one of its name.
 func (c orphansCommand) named(name string) (orphans.Named, error) {
 	var found []orphans.Named
 	var in []string

@@ -70,7 +70,8 @@ func orphanPools(t *testing.T, both bool) (a, b string, n orphans.Named) {
 	return a, b, n
 }
 
-// The command names the volume to the agent by the record that it read, and prints what the agent answers.
+// The command names the volume to the agent by the record that it read, and prints what the agent
+// answers.
 func TestOrphansCommand(t *testing.T) {
 	clean(t)
 	a, b, want := orphanPools(t, false)
@@ -123,7 +124,8 @@ func TestOrphansCommand(t *testing.T) {
 	}
 }
 
-// A name that two pools have means neither, until the caller chooses; nor does one while a pool cannot be read.
+// A name that two pools have means neither, until the caller chooses; nor does one while a pool
+// cannot be read.
 func TestOrphanOfTwoPools(t *testing.T) {
 	clean(t)
 	a, b, want := orphanPools(t, true)

@@ -16,6 +16,7 @@ func printVersion(args []string, out io.Writer) error {
 	if len(args) > 0 {
 		return agent.Usagef("version: unexpected argument %q; the command takes none", args[0])
 	}
-	_, err := fmt.Fprintf(out, "hostpath-provisioner %s %s/%s %s\n", version, runtime.GOOS, runtime.GOARCH, runtime.Version())
+	_, err := fmt.Fprintf(out, "hostpath-provisioner %s %s/%s %s\n", version, runtime.GOOS, runtime.GOARCH,
+		runtime.Version())
 	return err
 }

@@ -95,7 +95,8 @@ func runAgent(ctx context.Context, o *options) error {
 	ctx = klog.NewContext(ctx, log)
 	log.Info("Starting", "version", o.version, "hostPathClaims", o.provision.hostPath(), "csiClaims", o.provision.csi,
 		"csiSocket", o.driver.endpoint, "http", o.address)
-	a := &agent{options: o, monitors: map[*volume.Pool]*monitor.PoolMonitor{}, holds: map[string]func() error{}, events: events.Discard{}}
+	a := &agent{options: o, monitors: map[*volume.Pool]*monitor.PoolMonitor{}, holds: map[string]func() error{},
+		events: events.Discard{}}
 	if !o.driverOnly() {
 		var err error
 		if a.client, err = NewClient(o.kubeconfig, o.nodeName, o.qps); err != nil {
@@ -118,8 +119,8 @@ func runAgent(ctx context.Context, o *options) error {
 		return err
 	}
 	if a.driverOnly() {
-		// The provisioning loop would open them, once it knows the PVs. Later calls retry a pool that
-		// fails here, and its monitor reports it.
+		// The provisioning loop would open them, once it knows the PVs. Later calls retry a pool
+		// that fails here, and its monitor reports it.
 		a.pools.Open()
 	}
 	if err := runTogether(ctx, parts...); !errors.Is(err, localpath.ErrChanged) {
@@ -161,10 +162,12 @@ func (a *agent) newPools() (err error) {
 
 func (a *agent) newPool(at DataDir) (pool *volume.Pool, err error) {
 	c := volume.Config{
-		Name: at.Name, Path: at.Path, Mount: at.Mount, Inner: at.inner, NotOffered: at.notOffered(), Mode: a.mode, Label: a.selinuxLabel,
-		Reserve: contract.WholeBytes(&a.reserve), Overcommit: a.overcommit, PurgeRate: a.purgeRate, EnableBtrfsQuota: a.btrfsQuota,
-		Holder: fmt.Sprintf("hostpath-provisioner (CSI driver) on node %s (host %s)", a.nodeName, hostname()),
-		Step:   step,
+		Name: at.Name, Path: at.Path, Mount: at.Mount, Inner: at.inner, NotOffered: at.notOffered(), Mode: a.mode,
+		Label:   a.selinuxLabel,
+		Reserve: contract.WholeBytes(&a.reserve), Overcommit: a.overcommit, PurgeRate: a.purgeRate,
+		EnableBtrfsQuota: a.btrfsQuota,
+		Holder:           fmt.Sprintf("hostpath-provisioner (CSI driver) on node %s (host %s)", a.nodeName, hostname()),
+		Step:             step,
 	}
 	if !a.driverOnly() {
 		c.Holder = provision.Holder(a.nodeName, hostname())
@@ -215,7 +218,8 @@ func (a *agent) newResizer() (err error) {
 	if a.driverOnly() {
 		return nil
 	}
-	a.resizer, err = resize.New(resize.Config{Client: a.client, Node: a.nodeName, PVs: a.pvs, Events: a.recorder, Changed: a.changed})
+	a.resizer, err = resize.New(resize.Config{Client: a.client, Node: a.nodeName, PVs: a.pvs, Events: a.recorder,
+		Changed: a.changed})
 	return err
 }
 
@@ -249,7 +253,8 @@ func (a *agent) newDriver() (err error) {
 		return nil
 	}
 	a.driver, err = csi.New(csi.Config{
-		DriverName: d.name, Version: d.version, NodeID: a.nodeName, KubeletDir: d.kubeletDir, Pools: a.pools, Changed: a.changed,
+		DriverName: d.name, Version: d.version, NodeID: a.nodeName, KubeletDir: d.kubeletDir, Pools: a.pools,
+		Changed:   a.changed,
 		WholeDisk: a.wholeDisk, Adopt: !a.provision.csi, Unknown: a.unknown,
 	})
 	if err == nil {

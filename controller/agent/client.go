@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// NewClient returns a client of the API server, which sends no request yet. It uses the service account
-// of the pod if kubeconfig is "", and makes at most qps requests a second.
+// NewClient returns a client of the API server, which sends no request yet. It uses the service
+// account of the pod if kubeconfig is "", and makes at most qps requests a second.
 func NewClient(kubeconfig, node string, qps float32) (kubernetes.Interface, error) {
 	where := rest.InClusterConfig
 	if kubeconfig != "" {

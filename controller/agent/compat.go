@@ -28,8 +28,8 @@ func (a *agent) readNodes(ctx context.Context) error {
 	return a.onlyNode.Read(ctx)
 }
 
-// admit returns an error if the cluster has several nodes and the agent has no volume: nothing is left
-// for it to do. The agent of a node that has volumes stays, and deletes and grows them.
+// admit returns an error if the cluster has several nodes and the agent has no volume: nothing is
+// left for it to do. The agent of a node that has volumes stays, and deletes and grows them.
 func (a *agent) admit() error {
 	if a.onlyNode == nil || a.onlyNode.Err() == nil {
 		return nil
@@ -42,8 +42,8 @@ func (a *agent) admit() error {
 	return fmt.Errorf("%w; this node has no volume of that provisioner", a.onlyNode.Err())
 }
 
-// isEmpty reports whether the pools of a dialect have no volume, and no PV names one. A pool that is not
-// ready may have some.
+// isEmpty reports whether the pools of a dialect have no volume, and no PV names one. A pool that
+// is not ready may have some.
 func (a *agent) isEmpty(s backends.Served) bool {
 	for _, pool := range s.Pools {
 		if volumes, err := pool.List(); err != nil || len(volumes) > 0 {

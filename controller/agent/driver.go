@@ -30,7 +30,8 @@ func (d *driverOptions) check() error {
 	case d.socketSeen != "":
 		return errors.New("--kubelet-registration-path registers a CSI driver, and there is none without --endpoint")
 	case d.dataDirs != "":
-		return errors.New("--datadir names the pools of a CSI driver, and there is none without --endpoint; the pool of hostPath claims is PV_DIR")
+		return errors.New("--datadir names the pools of a CSI driver, and there is none without --endpoint; the pool of " +
+			"hostPath claims is PV_DIR")
 	}
 	return nil
 }
@@ -47,9 +48,10 @@ func (d *driverOptions) registration() (*kubelet.Registration, error) {
 	return r, nil
 }
 
-// listen opens the sockets and returns the functions that serve them. It opens them at once, so that
-// a failure is an error at start, and the registration's last, because the kubelet then calls.
-func (d *driverOptions) listen(server *csi.Server, r *kubelet.Registration) (parts []func(context.Context) error, err error) {
+// listen opens the sockets and returns the functions that serve them. It opens them at once, so
+// that a failure is an error at start, and the registration's last, because the kubelet then calls.
+func (d *driverOptions) listen(server *csi.Server,
+	r *kubelet.Registration) (parts []func(context.Context) error, err error) {
 	l, err := kubelet.Listen(d.endpoint)
 	if err != nil {
 		return nil, err

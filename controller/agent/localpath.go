@@ -28,8 +28,10 @@ func (l *localPathOptions) check(served []contract.Dialect, node string) (err er
 	if l.config == "" {
 		return nil
 	}
-	if !slices.ContainsFunc(served, func(d contract.Dialect) bool { return d.Provisioner == contract.LocalPathProvisioner }) {
-		return errors.New("--local-path-config is for the classes of the local-path provisioner: set --compat=local-path (COMPAT), or leave it out")
+	isLocalPath := func(d contract.Dialect) bool { return d.Provisioner == contract.LocalPathProvisioner }
+	if !slices.ContainsFunc(served, isLocalPath) {
+		return errors.New("--local-path-config is for the classes of the local-path provisioner: set --compat=local-path " +
+			"(COMPAT), or leave it out")
 	}
 	if l.file, err = localpath.Open(l.config, node); err != nil {
 		return fmt.Errorf("--local-path-config: %w", err)
@@ -70,9 +72,11 @@ func (l *layout) localPath(path string) DataDir {
 			d.Name += " of config.json"
 			d.leaveOut(fmt.Errorf("the pool in %s has this name; give that one another name in --datadir", other.Path))
 		case !other.canReserve(path):
-			d.leaveOut(fmt.Errorf("in the pool %s it leads to the name %q, which is reserved; name another directory", other.Path, other.nameOf(path)))
+			d.leaveOut(fmt.Errorf("in the pool %s it leads to the name %q, which is reserved; name another directory",
+				other.Path, other.nameOf(path)))
 		case !d.canReserve(other.Path):
-			d.leaveOut(fmt.Errorf("it leads to the pool %s by the name %q, which is reserved; name another directory", other.Path, d.nameOf(other.Path)))
+			d.leaveOut(fmt.Errorf("it leads to the pool %s by the name %q, which is reserved; name another directory",
+				other.Path, d.nameOf(other.Path)))
 		}
 	}
 	return d
@@ -116,7 +120,8 @@ func (a *agent) pathsOf(class string) ([]string, error) {
 // newOriginal watches for the local-path provisioner, if the agent stands in for it.
 func (a *agent) newOriginal() {
 	if len(a.layout.hostPath[contract.LocalPathProvisioner]) > 0 {
-		a.original = localpath.NewOriginal(a.client, a.recorder, a.nodeName, a.localPath.namespaces, func() { a.loop.PoolChanged() })
+		a.original = localpath.NewOriginal(a.client, a.recorder, a.nodeName, a.localPath.namespaces,
+			func() { a.loop.PoolChanged() })
 		a.holds[contract.LocalPathProvisioner] = a.holdLocalPath
 	}
 }
@@ -166,8 +171,8 @@ func (l *localPools) Returned() bool {
 	return err == nil && len(now.leftOut()) < len(before)
 }
 
-// check is DataDir.check for a directory that is no pool of this agent yet. A path that does not respond is
-// checked once: each check of it keeps a thread.
+// check is DataDir.check for a directory that is no pool of this agent yet. A path that does not
+// respond is checked once: each check of it keeps a thread.
 func (l *localPools) check(d *DataDir) error {
 	if pool := l.poolAt(d.Path); pool != nil && pool.NotOffered() == "" && d.configured {
 		return nil

@@ -85,8 +85,8 @@ func (s *stage) start(pvs ...*corev1.PersistentVolume) *localPools {
 	return &localPools{agent: a, hung: map[string]bool{}}
 }
 
-// Paths of which no agent can make a pool, with words of the reason. They are refused when the configuration changes, and
-// left out at a start, where the other paths serve.
+// Paths of which no agent can make a pool, with words of the reason. They are refused when the
+// configuration changes, and left out at a start, where the other paths serve.
 func TestImpossiblePaths(t *testing.T) {
 	s := newStage(t)
 	second := filepath.Join(s.dir, "second")
@@ -135,7 +135,8 @@ func TestImpossiblePaths(t *testing.T) {
 	}
 }
 
-// An administrator makes the path possible: the agent starts again with it. A class of which no path is possible has words.
+// An administrator makes the path possible: the agent starts again with it. A class of which no
+// path is possible has words.
 func TestPathThatIsPossibleAgain(t *testing.T) {
 	s := newStage(t)
 	file := filepath.Join(s.dir, "file")
@@ -186,8 +187,8 @@ func TestLeftOutPathIsNoVolume(t *testing.T) {
 	}
 }
 
-// A path that the configuration lacks is held if it has, or may have, volumes. One that never was a pool and that no PV names
-// may be corrected.
+// A path that the configuration lacks is held if it has, or may have, volumes. One that never was a
+// pool and that no PV names may be corrected.
 func TestHeldPaths(t *testing.T) {
 	pv := func(path, hostname string) *corev1.PersistentVolume {
 		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-1", Annotations: map[string]string{contract.AnnProvisionedBy: contract.LocalPathProvisioner}}}

@@ -20,11 +20,13 @@ type migrateOptions struct {
 	used   bool
 }
 
-// check validates the flags. The agent serves the claims of the given dialects and, with csi, those of
-// the CSI driver. The PVs of a served dialect are migrated without being named by --migrate-from.
+// check validates the flags. The agent serves the claims of the given dialects and, with csi, those
+// of the CSI driver. The PVs of a served dialect are migrated without being named by
+// --migrate-from.
 func (m *migrateOptions) check(served []contract.Dialect, csi bool) error {
 	if m.mode != settings.MigrateOff && (len(served) == 0 || !csi) {
-		return fmt.Errorf("--migrate-to-csi=%s (MIGRATE_TO_CSI) needs one process that serves both kinds of claims, from pools among which is PV_DIR: "+
+		return fmt.Errorf("--migrate-to-csi=%s (MIGRATE_TO_CSI) needs one process that serves both kinds of claims, from "+
+			"pools among which is PV_DIR: "+
 			"set --provision=hostpath,csi (PROVISION) and --endpoint, as manifests/examples/both-modes does", m.mode)
 	}
 	m.others = slices.DeleteFunc(m.others, func(other contract.Dialect) bool {
@@ -36,8 +38,8 @@ func (m *migrateOptions) check(served []contract.Dialect, csi bool) error {
 	return nil
 }
 
-// newMigrator builds the migrator, also if nothing is to be migrated: it finishes migrations that an
-// earlier process began, perhaps one that served another backend too.
+// newMigrator builds the migrator, also if nothing is to be migrated: it finishes migrations that
+// an earlier process began, perhaps one that served another backend too.
 func (a *agent) newMigrator() (err error) {
 	if a.driverOnly() {
 		return nil

@@ -110,10 +110,12 @@ func (o *options) check() (err error) {
 		return errors.New("--orphans=delete compares volumes with PVs, which the agent does not see in driver-only mode: " +
 			"set --provision, or leave that flag out")
 	case o.reclaimPolicy != "" && o.driverOnly():
-		return errors.New("--reclaim-policy (PV_RECLAIM_POLICY) is for PVs that the agent creates, and it creates none in driver-only mode: " +
+		return errors.New("--reclaim-policy (PV_RECLAIM_POLICY) is for PVs that the agent creates, and it creates none in " +
+			"driver-only mode: " +
 			"leave it out, and set reclaimPolicy in the classes")
 	}
-	if err := cmp.Or(o.driver.check(), o.metrics.check(o.driverOnly()), o.migrate.check(o.provision.dialects, o.provision.csi),
+	if err := cmp.Or(o.driver.check(), o.metrics.check(o.driverOnly()),
+		o.migrate.check(o.provision.dialects, o.provision.csi),
 		o.localPath.check(o.provision.dialects, o.nodeName)); err != nil {
 		return err
 	}
@@ -129,7 +131,8 @@ func (o *options) missing() (all []string) {
 		}
 	}
 	driver := o.driver.endpoint != ""
-	add(o.provision.csi && !driver, "the socket of the CSI driver, which mounts the volumes of --provision=csi: set --endpoint")
+	add(o.provision.csi && !driver, "the socket of the CSI driver, which mounts the volumes of --provision=csi: set "+
+		"--endpoint")
 	add(o.nodeName == "", "the node's name: set NODE_NAME (spec.nodeName by the downward API), --node-name or --nodeid")
 	add(o.provision.hostPath() && o.pvDir == "", "the directory of the hostPath volumes: set PV_DIR or --pv-dir")
 	add(o.provision.csi && !o.provision.hostPath() && o.pvDir == "" && o.driver.dataDirs == "",

@@ -45,7 +45,8 @@ func TestEverySettingHasATarget(t *testing.T) {
 	}
 }
 
-// The operator checks one value at a time. No two of the values that it passes on may end its agents together.
+// The operator checks one value at a time. No two of the values that it passes on may end its
+// agents together.
 func TestSettingsOfTheConfigMapFitTogether(t *testing.T) {
 	clean(t)
 	for name, value := range map[string]string{"NODE_NAME": "node-01", "PV_DIR": "/var/hpvolumes", settings.Provision: "hostpath,csi",

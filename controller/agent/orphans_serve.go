@@ -21,7 +21,8 @@ const (
 	OrphansRemovePath   = "/orphans/remove"   // POST orphans.Named: nothing
 )
 
-// answerWithin is how long the agent works on a request of the command. It is shorter than the server's write timeout.
+// answerWithin is how long the agent works on a request of the command. It is shorter than the
+// server's write timeout.
 const answerWithin = 12 * time.Second
 
 // maxRequest bounds the body of such a request.
@@ -34,7 +35,8 @@ type Orphans interface {
 	Remove(context.Context, orphans.Named) error
 }
 
-// WithOrphans adds the paths of the command orphans to the handler of the health port. A failed request has the reason in its body: with code 503 a retry may succeed, with 409 it does not until
+// WithOrphans adds the paths of the command orphans to the handler of the health port. A failed
+// request has the reason in its body: with code 503 a retry may succeed, with 409 it does not until
 // something else changes.
 func WithOrphans(checker Orphans, from orphans.Restorer, next http.Handler) http.Handler {
 	mux := http.NewServeMux()
@@ -46,7 +48,10 @@ func WithOrphans(checker Orphans, from orphans.Restorer, next http.Handler) http
 		answerNamed(w, r, func(ctx context.Context, n orphans.Named) (any, error) { return checker.Restored(ctx, n, from) })
 	})
 	mux.HandleFunc("POST "+OrphansRemovePath, func(w http.ResponseWriter, r *http.Request) {
-		answerNamed(w, r, func(ctx context.Context, n orphans.Named) (any, error) { return struct{}{}, checker.Remove(ctx, n) })
+		answerNamed(w, r, func(ctx context.Context, n orphans.Named) (any, error) {
+			return struct{}{},
+				checker.Remove(ctx, n)
+		})
 	})
 	return mux
 }

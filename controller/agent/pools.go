@@ -55,10 +55,10 @@ func (o *options) newLayout(localPaths []string, check func(*DataDir) error) (l 
 	return l, l.check(filepath.Join("/", o.pvDir), check)
 }
 
-// check validates the directories, all at the same time, so that disks that do not respond delay
-// it only once. A pool whose disk is missing is no error: the agent serves the others meanwhile. The
-// parent of PV_DIR must exist, unless --pv-dir-mount names the mount of its disk. A directory of the
-// local-path configuration that can be no pool is left out.
+// check validates the directories, all at the same time, so that disks that do not respond delay it
+// only once. A pool whose disk is missing is no error: the agent serves the others meanwhile. The
+// parent of PV_DIR must exist, unless --pv-dir-mount names the mount of its disk. A directory of
+// the local-path configuration that can be no pool is left out.
 func (l *layout) check(pvDir string, check func(*DataDir) error) error {
 	errs := make([]error, len(l.dirs))
 	var all sync.WaitGroup
@@ -93,7 +93,8 @@ func (d *DataDir) check() error {
 	return pooldir.Check(d.Path)
 }
 
-// addHostPath sets the pool of the dialects' claims: the one at PV_DIR, which it adds if there is none.
+// addHostPath sets the pool of the dialects' claims: the one at PV_DIR, which it adds if there is
+// none.
 func (l *layout) addHostPath(pvDir, mount string, dialects []contract.Dialect) error {
 	name, err := l.poolAt(pvDir, mount)
 	if err != nil {
@@ -116,14 +117,16 @@ func (l *layout) poolAt(pvDir, mount string) (name string, err error) {
 		d := &l.dirs[i]
 		if d.Path == path {
 			if d.Mount != "" && mount != "" && filepath.Join("/", d.Mount) != filepath.Join("/", mount) {
-				return "", fmt.Errorf("--datadir says that %s must be mounted for pool %q, and --pv-dir-mount (PV_DIR_MOUNT) %s for the same directory",
+				return "", fmt.Errorf("--datadir says that %s must be mounted for pool %q, and --pv-dir-mount (PV_DIR_MOUNT) %s "+
+					"for the same directory",
 					d.Mount, d.Name, mount)
 			}
 			d.Mount = cmp.Or(d.Mount, mount)
 			return d.Name, nil
 		}
 		if d.Name == hostPathPool {
-			return "", fmt.Errorf("--datadir: the pool %q is at %s and PV_DIR, whose pool has that name, at %s: give it another name",
+			return "", fmt.Errorf("--datadir: the pool %q is at %s and PV_DIR, whose pool has that name, at %s: give it "+
+				"another name",
 				hostPathPool, d.Path, path)
 		}
 	}
@@ -134,7 +137,8 @@ func (l *layout) poolAt(pvDir, mount string) (name string, err error) {
 // checkPVDir refuses a list of pools, which is the value of PV_DIR for the kubevirt CSI driver.
 func checkPVDir(path string) error {
 	if strings.HasPrefix(path, "[") {
-		return errors.New("PV_DIR is a list of pools; hostPath volumes have one directory: name it there, and the pools in --datadir")
+		return errors.New("PV_DIR is a list of pools; hostPath volumes have one directory: name it there, and the pools in " +
+			"--datadir")
 	}
 	return nil
 }
@@ -155,8 +159,8 @@ type DataDir struct {
 	Shared bool `json:"shared"`
 
 	inner []string // names in the pool that are not for volumes
-	// configured is set for a path of the local-path configuration. leftOut is why it can be no pool
-	// and is not offered, "" if it can.
+	// configured is set for a path of the local-path configuration. leftOut is why it can be no
+	// pool and is not offered, "" if it can.
 	configured bool
 	leftOut    string
 }
@@ -170,7 +174,8 @@ func (d *DataDir) notOffered() string {
 	if !d.Shared {
 		return d.leftOut
 	}
-	return `--datadir says "shared": true, and pools shared between nodes are not offered: each node owns its pools alone; ` +
+	return `--datadir says "shared": true, and pools shared between nodes are not offered: ` +
+		`each node owns its pools alone; ` +
 		"remove the pool from --datadir, or keep the older driver for it"
 }
 
@@ -248,12 +253,14 @@ func (d *DataDir) canReserve(path string) bool {
 	return name == "" || volume.CheckName(name) == nil
 }
 
-// Pools returns the pools of an agent with these arguments and the environment of this process, without those that it leaves
-// out, and its settings for their space. The error is that with which the agent would not start.
+// Pools returns the pools of an agent with these arguments and the environment of this process,
+// without those that it leaves out, and its settings for their space. The error is that with which
+// the agent would not start.
 func Pools(args []string) (dirs []DataDir, reserve int64, overcommit float64, err error) {
 	o, err := parseOptions("", args, io.Discard)
 	if err != nil || o == nil {
 		return nil, 0, 0, cmp.Or(err, errors.New("the arguments ask for help"))
 	}
-	return slices.DeleteFunc(o.layout.dirs, func(d DataDir) bool { return d.leftOut != "" }), contract.WholeBytes(&o.reserve), o.overcommit, nil
+	return slices.DeleteFunc(o.layout.dirs, func(d DataDir) bool { return d.leftOut != "" }),
+		contract.WholeBytes(&o.reserve), o.overcommit, nil
 }

@@ -54,8 +54,8 @@ func (a *agent) poolChanged() {
 	a.publishCapacity()
 }
 
-// beside runs the controllers that share the informers of the provisioning loop: those of this node's
-// claims, which are prepared copies, and of its PVs.
+// beside runs the controllers that share the informers of the provisioning loop: those of this
+// node's claims, which are prepared copies, and of its PVs.
 func (a *agent) beside(ctx context.Context, claims, pvs cache.SharedIndexInformer) {
 	var wg sync.WaitGroup
 	wg.Go(func() { a.resizer.Run(ctx, claims, pvs) })
@@ -179,7 +179,8 @@ func (a *agent) checks() (all []httpserver.Check) {
 
 // collectors returns the collectors of /metrics.
 func (a *agent) collectors() []prometheus.Collector {
-	all := []prometheus.Collector{buildInfo(a.version), monitor.NewCollector(a.pools.All(), monitor.SharedWithOS), a.probes, a.volumes}
+	all := []prometheus.Collector{buildInfo(a.version), monitor.NewCollector(a.pools.All(), monitor.SharedWithOS),
+		a.probes, a.volumes}
 	if a.orphans != nil {
 		all = append(all, a.orphans)
 	}

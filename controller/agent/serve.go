@@ -29,11 +29,14 @@ type metricsOptions struct {
 func (m *metricsOptions) check(driverOnly bool) error {
 	switch {
 	case m.cert != "" && m.key == "":
-		return errors.New("--metrics-cert-file is given without --metrics-key-file; give both, or none for a self-signed certificate")
+		return errors.New("--metrics-cert-file is given without --metrics-key-file; give both, or none for a self-signed " +
+			"certificate")
 	case m.key != "" && m.cert == "":
-		return errors.New("--metrics-key-file is given without --metrics-cert-file; give both, or none for a self-signed certificate")
+		return errors.New("--metrics-key-file is given without --metrics-cert-file; give both, or none for a self-signed " +
+			"certificate")
 	case m.tokens && driverOnly:
-		return errors.New("--metrics-auth=token: in driver-only mode the agent does not use the API server; leave it out, or set --provision")
+		return errors.New("--metrics-auth=token: in driver-only mode the agent does not use the API server; leave it out, " +
+			"or set --provision")
 	case m.tokens && m.address == "":
 		return errors.New("--metrics-auth=token needs --metrics-address: the agent accepts tokens over TLS only")
 	}
@@ -66,7 +69,8 @@ func newRegistry(parts ...prometheus.Collector) *prometheus.Registry {
 // listen opens the addresses and returns the functions that serve them. It opens them at once, so
 // that a port in use is an error at start. An empty address is not served. wrap extends the handler
 // of the health port.
-func (o *options) listen(gatherer prometheus.Gatherer, checks []httpserver.Check, wrap func(http.Handler) http.Handler) (
+func (o *options) listen(gatherer prometheus.Gatherer, checks []httpserver.Check,
+	wrap func(http.Handler) http.Handler) (
 	parts []func(context.Context) error, err error) {
 	if o.address != "" {
 		l, err := net.Listen("tcp", o.address)
@@ -102,7 +106,8 @@ func (o *options) listen(gatherer prometheus.Gatherer, checks []httpserver.Check
 func (m *metricsOptions) certificate() *httpserver.Certificate {
 	if m.secure == nil {
 		version, _ := httpserver.TLSVersion(m.tls) // no name is the newest
-		m.secure = httpserver.TLS{CertFile: m.cert, KeyFile: m.key, Hosts: ownHosts(os.Getenv), MinVersion: version}.Certificate()
+		m.secure = httpserver.TLS{CertFile: m.cert, KeyFile: m.key, Hosts: ownHosts(os.Getenv),
+			MinVersion: version}.Certificate()
 	}
 	return m.secure
 }

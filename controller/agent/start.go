@@ -32,8 +32,8 @@ func (s *startup) set(err error) { s.waits.Store(&err) }
 // a permission is missing. The state of pools is not part of it.
 func (a *agent) serving() error { return errors.Join(*a.startup.waits.Load(), a.info.Ready()) }
 
-// serveClaims serves the claims of this node until the context ends. It waits for the API server and
-// for permissions; serving returns what it waits for.
+// serveClaims serves the claims of this node until the context ends. It waits for the API server
+// and for permissions; serving returns what it waits for.
 //
 // The order matters: the library registers its types before anything lists; the pools are opened
 // when the PVs of this node are known, because a PV names the pool that is expected at a path; PVs
@@ -54,7 +54,8 @@ func (a *agent) serveClaims(ctx context.Context) error {
 	pvs, classes := a.pvs.Informer(), a.claims.Classes()
 	go pvs.RunWithContext(ctx)
 	go classes.RunWithContext(ctx)
-	if !cache.WaitForCacheSync(ctx.Done(), pvs.HasSynced, classes.HasSynced) || !a.eventually(ctx, a.pvs.Sweep) || !a.eventually(ctx, a.readNodes) {
+	if !cache.WaitForCacheSync(ctx.Done(), pvs.HasSynced, classes.HasSynced) || !a.eventually(ctx, a.pvs.Sweep) ||
+		!a.eventually(ctx, a.readNodes) {
 		return nil
 	}
 	for pool, err := range a.pools.Open() {

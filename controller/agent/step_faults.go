@@ -10,8 +10,9 @@ import (
 	"syscall"
 )
 
-// step logs each change to a disk, and kills the process before the n-th one, or before the first of a name. HPP_KILL_AT is that
-// number or name; without it, step does nothing. Only test agents, built with the tag faults, have it.
+// step logs each change to a disk, and kills the process before the n-th one, or before the first
+// of a name. HPP_KILL_AT is that number or name; without it, step does nothing. Only test agents,
+// built with the tag faults, have it.
 var step = killAt(os.Getenv("HPP_KILL_AT"))
 
 func killAt(value string) func(string) {

@@ -52,8 +52,9 @@ wrong, 1 after any other error.
 // targets returns where the value of each flag goes.
 func (o *Options) targets() map[string]any {
 	return map[string]any{
-		"node-name": &o.Node, "namespace-name": &o.namespace, "default-pv-spec-configmap": &o.configMap, "polling-interval": &o.interval,
-		"metrics-addr": &o.Address, "kubeconfig": &o.Kubeconfig, "kube-api-qps": &o.QPS, "v": new(klog.Level),
+		"node-name": &o.Node, "namespace-name": &o.namespace, "default-pv-spec-configmap": &o.configMap,
+		"polling-interval": &o.interval,
+		"metrics-addr":     &o.Address, "kubeconfig": &o.Kubeconfig, "kube-api-qps": &o.QPS, "v": new(klog.Level),
 	}
 }
 

@@ -12,8 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A holder that outlives the resource keeps what Kubernetes needs to create its pod again: the account without the owner, also
-// where that was deleted with its dependents first, and the constraints. The roles go. With the last holder all of it goes.
+// A holder that outlives the resource keeps what Kubernetes needs to create its pod again: the
+// account without the owner, also where that was deleted with its dependents first, and the
+// constraints. The roles go. With the last holder all of it goes.
 func TestAccountOfHoldersThatStay(t *testing.T) {
 	scc := &unstructured.Unstructured{}
 	scc.SetGroupVersionKind(constraintsKind)

@@ -26,7 +26,8 @@ type agents struct {
 
 // judgeAgents returns the state of the agents. written is the generation of the DaemonSet that this
 // pass wrote, 0 if it did not.
-func (r *Reconciler) judgeAgents(ctx context.Context, cr *v1beta1.HostPathProvisioner, waiting string, written int64) (agents, error) {
+func (r *Reconciler) judgeAgents(ctx context.Context, cr *v1beta1.HostPathProvisioner, waiting string,
+	written int64) (agents, error) {
 	o, err := r.observe(ctx)
 	if err != nil {
 		return agents{}, err

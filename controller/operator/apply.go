@@ -43,7 +43,8 @@ type applier struct {
 }
 
 // apply applies the objects in order.
-func (a applier) apply(ctx context.Context, cr *v1beta1.HostPathProvisioner, objects ...*unstructured.Unstructured) error {
+func (a applier) apply(ctx context.Context, cr *v1beta1.HostPathProvisioner,
+	objects ...*unstructured.Unstructured) error {
 	for _, want := range objects {
 		if err := seal(want); err != nil {
 			return fmt.Errorf("encode %s: %w", want.GetKind(), err)
@@ -68,7 +69,8 @@ func (a applier) apply(ctx context.Context, cr *v1beta1.HostPathProvisioner, obj
 // applyOne writes nothing if the object does not differ. Labels, annotations and finalizers of
 // others stay, and so do the fields that are shared; other fields that others set are removed.
 // After a write, want has the new generation.
-func (a applier) applyOne(ctx context.Context, cr *v1beta1.HostPathProvisioner, want *unstructured.Unstructured) (outcome, error) {
+func (a applier) applyOne(ctx context.Context, cr *v1beta1.HostPathProvisioner,
+	want *unstructured.Unstructured) (outcome, error) {
 	have, err := a.read(ctx, want)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -126,7 +128,8 @@ func (a applier) unlessContested(cr *v1beta1.HostPathProvisioner, want, have *un
 	write func() error) (outcome, error) {
 	if wait, first := a.contest.admit(want, a.now()); wait > 0 {
 		if first {
-			a.events.Eventf(cr, want, corev1.EventTypeWarning, "ResourceContested", "Reconcile", "%s", contested(want, have, wait))
+			a.events.Eventf(cr, want, corev1.EventTypeWarning, "ResourceContested", "Reconcile", "%s",
+				contested(want, have, wait))
 		}
 		return delayed, nil
 	}
@@ -143,7 +146,8 @@ func (a applier) again() time.Duration { return a.contest.again(a.now()) }
 // write applies the object.
 func (a applier) write(ctx context.Context, want *unstructured.Unstructured) error {
 	answer := want.DeepCopy() // the client writes the answer into the object that it is given
-	err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(answer), client.FieldOwner(owner), client.ForceOwnership)
+	err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(answer), client.FieldOwner(owner),
+		client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("apply %s %s: %w", want.GetKind(), want.GetName(), err)
 	}

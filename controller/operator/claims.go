@@ -18,8 +18,10 @@ import (
 // small pages, and keeps only what it reads.
 
 // informers makes the informers of the cache.
-func (s Settings) informers(api kubernetes.Interface) func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer {
-	return func(lw cache.ListerWatcher, of runtime.Object, resync time.Duration, by cache.Indexers) cache.SharedIndexInformer {
+func (s Settings) informers(api kubernetes.Interface) func(cache.ListerWatcher, runtime.Object, time.Duration,
+	cache.Indexers) cache.SharedIndexInformer {
+	return func(lw cache.ListerWatcher, of runtime.Object, resync time.Duration,
+		by cache.Indexers) cache.SharedIndexInformer {
 		if _, claims := of.(*corev1.PersistentVolumeClaim); claims {
 			lw = &cache.ListWatch{
 				ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {

@@ -19,8 +19,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 )
 
-// kstatus reads a resource as sigs.k8s.io/cli-utils/pkg/kstatus does, on which Helm and Flux rely: the generation, then the
-// conditions Reconciling and Stalled, then Ready.
+// kstatus reads a resource as sigs.k8s.io/cli-utils/pkg/kstatus does, on which Helm and Flux rely:
+// the generation, then the conditions Reconciling and Stalled, then Ready.
 func kstatus(generation int64, status v1beta1.HostPathProvisionerStatus) string {
 	is := map[v1beta1.ConditionType]bool{}
 	for _, c := range status.Conditions {
@@ -89,7 +89,8 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// A change of the resource that changes no condition is written, once: a client waits for the generation.
+// A change of the resource that changes no condition is written, once: a client waits for the
+// generation.
 func TestGenerationIsWritten(t *testing.T) {
 	cr := &v1beta1.HostPathProvisioner{ObjectMeta: metav1.ObjectMeta{Name: "hpp"}}
 	writes := 0

@@ -30,14 +30,14 @@ var derivedSettings = map[string]string{
 	"NODE_NAME": "the pod", settings.PodName: "the pod", "POD_NAMESPACE": "the pod", "HPP_V": "VERBOSITY of the operator",
 }
 
-// parseConfigMap returns the valid settings, and what is wrong with the others in the order of their
-// names. An empty value counts as not set, as it does for the agent.
+// parseConfigMap returns the valid settings, and what is wrong with the others in the order of
+// their names. An empty value counts as not set, as it does for the agent.
 func parseConfigMap(data map[string]string) (valid map[string]string, problems []string) {
 	kinds, valid := configMapKinds(), map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(data)) {
 		value := data[name]
 		kind, known := kinds[name]
-		do := ""
+		var do string
 		switch source := derivedSettings[name]; {
 		case value == "":
 			continue

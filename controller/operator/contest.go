@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// repairedAtOnce is how often one object is written as it was before without a delay: a change is
-	// repaired within seconds.
+	// repairedAtOnce is how often one object is written as it was before without a delay: a change
+	// is repaired within seconds.
 	repairedAtOnce = 10
 	// firstDelay precedes the next such write. It doubles with each one, up to longestDelay.
 	firstDelay, longestDelay = 10 * time.Second, 10 * time.Minute
@@ -29,7 +29,8 @@ type contest struct {
 
 // disputed is an object that was written.
 type disputed struct {
-	// hash is that of the content. Another content is a change of the operator's own, and no repair.
+	// hash is that of the content. Another content is a change of the operator's own, and no
+	// repair.
 	hash string
 	// writes is how often this content was written, and last when.
 	writes int

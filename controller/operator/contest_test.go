@@ -121,8 +121,8 @@ func TestSharedFields(t *testing.T) {
 	}
 }
 
-// An object that is changed after each repair is repaired less and less often, with an event for each delay; others are repaired
-// at once, and so is this one once the changes have ended.
+// An object that is changed after each repair is repaired less and less often, with an event for
+// each delay; others are repaired at once, and so is this one once the changes have ended.
 func TestContestedObject(t *testing.T) {
 	w := contend(t)
 	w.pass()
@@ -165,7 +165,8 @@ func TestContestedObject(t *testing.T) {
 	}
 }
 
-// The operator leaves the cluster to another installation while that one has pods, and takes over what it left otherwise.
+// The operator leaves the cluster to another installation while that one has pods, and takes over
+// what it left otherwise.
 func TestAnotherInstallation(t *testing.T) {
 	binding := func(namespace string) *rbacv1.ClusterRoleBinding {
 		return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: bindingName, Labels: map[string]string{managedBy: owner}},

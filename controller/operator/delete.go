@@ -56,9 +56,11 @@ func (r *Reconciler) delete(ctx context.Context, cr *v1beta1.HostPathProvisioner
 	if left != "" && err == nil {
 		var waits []string
 		if waits, err = r.agentsThatEnd(ctx); err == nil && len(waits) > 0 {
-			return reconcile.Result{RequeueAfter: time.Second}, r.show(ctx, cr, verdict{reason: "AgentsEnding", message: "waits for agents to end: " + events.Names(waits, listed)})
+			return reconcile.Result{RequeueAfter: time.Second},
+				r.show(ctx, cr, verdict{reason: "AgentsEnding", message: "waits for agents to end: " + events.Names(waits, listed)})
 		}
-		left = "" // only agents of nodes that do not answer are left: nothing can end them, and the DaemonSet goes with their nodes
+		// only agents of nodes that do not answer are left: nothing can end them, and the DaemonSet goes with their nodes
+		left = ""
 	}
 	held := false // holders stay
 	if left == "" && err == nil {
@@ -76,7 +78,8 @@ func (r *Reconciler) delete(ctx context.Context, cr *v1beta1.HostPathProvisioner
 // removeRest removes what is left when the agents and the disks of pools are gone. Holders that
 // stay keep their account, without an owner that would take it along, and their constraints: their
 // pods can be created again. It returns an object that is still there, or "".
-func (r *Reconciler) removeRest(ctx context.Context, cr *v1beta1.HostPathProvisioner, held bool) (left string, err error) {
+func (r *Reconciler) removeRest(ctx context.Context, cr *v1beta1.HostPathProvisioner,
+	held bool) (left string, err error) {
 	kinds := otherKinds
 	if held {
 		all, err := r.objects(cr)
@@ -152,7 +155,8 @@ func (r *Reconciler) waitForVolumes(ctx context.Context, cr *v1beta1.HostPathPro
 
 // unmountPools unmounts the pools on claims, which no agent uses any more, and returns one that is
 // still mounted, or "". held is true if holders stay, because volumes use their disks.
-func (r *Reconciler) unmountPools(ctx context.Context, cr *v1beta1.HostPathProvisioner) (left string, held bool, err error) {
+func (r *Reconciler) unmountPools(ctx context.Context,
+	cr *v1beta1.HostPathProvisioner) (left string, held bool, err error) {
 	record, err := poolrecord.Read(ctx, r.Live, r.Namespace)
 	if err != nil {
 		return "", false, err
@@ -165,21 +169,27 @@ func (r *Reconciler) unmountPools(ctx context.Context, cr *v1beta1.HostPathProvi
 	case len(found.Left) == 0:
 		return "", held, record.Delete(ctx, r.Client)
 	}
-	return found.Left[0], held, r.show(ctx, cr, verdict{reason: "PoolUnmounting", message: events.Names(found.Left, listed), available: no})
+	return found.Left[0], held, r.show(ctx, cr, verdict{reason: "PoolUnmounting",
+		message: events.Names(found.Left, listed), available: no})
 }
 
 // otherKinds are the kinds of the objects beside the DaemonSet, in the order in which they are
 // removed.
-var otherKinds = []string{"ValidatingWebhookConfiguration", "Service", "RoleBinding", "ClusterRoleBinding", "Role", "ClusterRole", "ServiceAccount", "CSIDriver"}
+var otherKinds = []string{"ValidatingWebhookConfiguration", "Service", "RoleBinding", "ClusterRoleBinding", "Role",
+	"ClusterRole", "ServiceAccount", "CSIDriver"}
 
 // removeAll deletes the objects of the kinds, in the order of these, and returns one that is still
 // there, or "".
-func (r *Reconciler) removeAll(ctx context.Context, cr *v1beta1.HostPathProvisioner, kinds ...string) (left string, err error) {
+func (r *Reconciler) removeAll(ctx context.Context, cr *v1beta1.HostPathProvisioner,
+	kinds ...string) (left string, err error) {
 	objects, err := r.objects(cr)
 	if err != nil {
 		return "", err
 	}
-	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return !slices.Contains(kinds, o.GetKind()) })
+	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool {
+		return !slices.Contains(kinds,
+			o.GetKind())
+	})
 	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int {
 		return slices.Index(kinds, a.GetKind()) - slices.Index(kinds, b.GetKind())
 	})

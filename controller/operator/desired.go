@@ -150,7 +150,8 @@ func (s Settings) own(o *unstructured.Unstructured, cr *v1beta1.HostPathProvisio
 	}
 	if hooks, found, _ := unstructured.NestedSlice(o.Object, "webhooks"); found {
 		for _, hook := range hooks {
-			_ = unstructured.SetNestedField(hook.(map[string]any), s.Namespace, "clientConfig", "service", "namespace") // agent.yaml has it
+			// agent.yaml has it
+			_ = unstructured.SetNestedField(hook.(map[string]any), s.Namespace, "clientConfig", "service", "namespace")
 		}
 		o.Object["webhooks"] = hooks
 	}

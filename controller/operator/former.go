@@ -107,7 +107,8 @@ func (r *Reconciler) removeOlder(ctx context.Context) (*unstructured.Unstructure
 
 // olderPods returns what the pods of the existing operator's DaemonSet keep from being installed:
 // all agents, or those of some nodes if only pods are left that nothing can end.
-func (r *Reconciler) olderPods(ctx context.Context, set *unstructured.Unstructured, pods []corev1.Pod) (waiting string, without []string, err error) {
+func (r *Reconciler) olderPods(ctx context.Context, set *unstructured.Unstructured,
+	pods []corev1.Pod) (waiting string, without []string, err error) {
 	waiting = "the pods of the older DaemonSet " + set.GetName()
 	for i := range pods {
 		if !metav1.IsControlledBy(&pods[i], set) {
@@ -127,7 +128,8 @@ func (r *Reconciler) olderPods(ctx context.Context, set *unstructured.Unstructur
 // formerPods returns the nodes with a pod of an agents' DaemonSet that was replaced by set. While
 // that is deleted, it stays until its pods have ended, and with it its name; if only pods are left
 // that nothing can end, it goes without them. leftOut are the nodes that set leaves out already.
-func (r *Reconciler) formerPods(ctx context.Context, set *appsv1.DaemonSet, leftOut []string, pods []corev1.Pod) (without []string, err error) {
+func (r *Reconciler) formerPods(ctx context.Context, set *appsv1.DaemonSet, leftOut []string,
+	pods []corev1.Pod) (without []string, err error) {
 	deleted := set != nil && set.DeletionTimestamp != nil
 	ends := 0
 	for i := range pods {
@@ -178,7 +180,8 @@ func (r *Reconciler) stranded(ctx context.Context, pod *corev1.Pod) (bool, error
 
 // orphan removes the finalizer by which a deleted DaemonSet waits for its pods.
 func (r *Reconciler) orphan(ctx context.Context, set *appsv1.DaemonSet) error {
-	rest := slices.DeleteFunc(slices.Clone(set.Finalizers), func(f string) bool { return f == metav1.FinalizerDeleteDependents })
+	rest := slices.DeleteFunc(slices.Clone(set.Finalizers),
+		func(f string) bool { return f == metav1.FinalizerDeleteDependents })
 	if len(rest) == len(set.Finalizers) {
 		return nil
 	}
@@ -201,7 +204,8 @@ func notOn(nodes []string, affinity *corev1.Affinity) *corev1.Affinity {
 	}
 	var fields []corev1.NodeSelectorRequirement
 	for _, node := range nodes { // a field takes one value
-		fields = append(fields, corev1.NodeSelectorRequirement{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpNotIn, Values: []string{node}})
+		fields = append(fields, corev1.NodeSelectorRequirement{Key: metav1.ObjectNameField,
+			Operator: corev1.NodeSelectorOpNotIn, Values: []string{node}})
 	}
 	a := &corev1.Affinity{}
 	if affinity != nil {
@@ -217,7 +221,8 @@ func notOn(nodes []string, affinity *corev1.Affinity) *corev1.Affinity {
 		return a
 	}
 	for i := range required.NodeSelectorTerms {
-		if term := &required.NodeSelectorTerms[i]; len(term.MatchExpressions)+len(term.MatchFields) > 0 { // an empty one matches no node
+		// an empty one matches no node
+		if term := &required.NodeSelectorTerms[i]; len(term.MatchExpressions)+len(term.MatchFields) > 0 {
 			term.MatchFields = append(term.MatchFields, fields...)
 		}
 	}

@@ -24,7 +24,8 @@ const yieldInterval = time.Minute
 const bindingName = "hostpath-provisioner-admin-csi"
 
 // installationPods are the labels of an operator's and of an agent's pods.
-var installationPods = []client.MatchingLabels{{"name": "hostpath-provisioner-operator"}, {"k8s-app": "hostpath-provisioner"}}
+var installationPods = []client.MatchingLabels{{"name": "hostpath-provisioner-operator"},
+	{"k8s-app": "hostpath-provisioner"}}
 
 // other returns the namespace of another installation, or "": that of the account which the agents'
 // ClusterRoleBinding names, while an operator or an agent runs there. Only administrators write
@@ -77,7 +78,8 @@ func (r *Reconciler) yieldTo(namespace string, cr *v1beta1.HostPathProvisioner, 
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	message := fmt.Sprintf("the operator in namespace %s does nothing, because namespace %s has another installation, whose account "+
+	message := fmt.Sprintf("the operator in namespace %s does nothing, because namespace %s has another installation, "+
+		"whose account "+
 		"ClusterRoleBinding %s names: remove one of the two", r.Namespace, namespace, bindingName)
 	klog.InfoS("Another installation serves this cluster", "reason", message)
 	r.Events.Eventf(cr, nil, corev1.EventTypeWarning, "AnotherInstallation", "Reconcile", "%s", message)

@@ -57,7 +57,8 @@ func (w *contender) offered() string {
 	return names
 }
 
-// While a pool is retained, passes do not list all PVs each time; it goes once PVs are counted and none has it.
+// While a pool is retained, passes do not list all PVs each time; it goes once PVs are counted and
+// none has it.
 func TestRetainedPoolIsCountedSeldom(t *testing.T) {
 	w := contend(t, pvIn("pv-1", "a"))
 	lists := 0
@@ -89,7 +90,8 @@ func TestRetainedPoolIsCountedSeldom(t *testing.T) {
 	}
 }
 
-// Whoever reaches the webhook does not make the API server list all PVs, and no tenant's claim begins a pass.
+// Whoever reaches the webhook does not make the API server list all PVs, and no tenant's claim
+// begins a pass.
 func TestOthersCauseNoLoad(t *testing.T) {
 	w := contend(t, pvIn("pv-1", "a"))
 	lists := 0
@@ -114,7 +116,8 @@ func TestOthersCauseNoLoad(t *testing.T) {
 	}
 }
 
-// An API server that does not answer for a moment degrades nothing. One that does not for long does, and so does another error at once.
+// An API server that does not answer for a moment degrades nothing. One that does not for long
+// does, and so does another error at once.
 func TestErrorsThatPass(t *testing.T) {
 	services := schema.GroupResource{Resource: "services"}
 	for name, row := range map[string]struct {
@@ -185,8 +188,8 @@ func TestOnLinux(t *testing.T) {
 	}
 }
 
-// A webhook that cannot be applied does not keep the agents of a deleted resource from their objects,
-// which its volumes need. The status then does not change.
+// A webhook that cannot be applied does not keep the agents of a deleted resource from their
+// objects, which its volumes need. The status then does not change.
 func TestWebhookFailsWhileVolumesAreInUse(t *testing.T) {
 	w := contend(t, pvIn("pv-1", "a"))
 	w.pass()

@@ -72,7 +72,8 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 		return err
 	}
 	direct := rest.CopyConfig(config)
-	direct.QPS, direct.Burst = 20, 40 // the client's own defaults let the volumes of one node delay waiting claims for minutes
+	// the client's own defaults let the volumes of one node delay waiting claims for minutes
+	direct.QPS, direct.Burst = 20, 40
 	live, err := kubernetes.NewForConfig(direct)
 	if err != nil {
 		return err
@@ -83,9 +84,11 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 	mgr, err := manager.New(config, manager.Options{
 		Scheme: types, Cache: cached,
 		Client:         client.Options{Cache: &client.CacheOptions{Unstructured: true}},
-		LeaderElection: true, LeaderElectionID: lease, LeaderElectionNamespace: s.Namespace, LeaderElectionReleaseOnCancel: true,
-		HealthProbeBindAddress: a.Health, LivenessEndpointName: "/livez", ReadinessEndpointName: "/readyz",
-		Metrics:                 server.Options{BindAddress: a.Metrics, SecureServing: true, TLSOpts: []func(*tls.Config){profile.Serve}},
+		LeaderElection: true, LeaderElectionID: lease, LeaderElectionNamespace: s.Namespace,
+		LeaderElectionReleaseOnCancel: true,
+		HealthProbeBindAddress:        a.Health, LivenessEndpointName: "/livez", ReadinessEndpointName: "/readyz",
+		Metrics: server.Options{BindAddress: a.Metrics, SecureServing: true,
+			TLSOpts: []func(*tls.Config){profile.Serve}},
 		GracefulShutdownTimeout: ptr.To(5 * time.Second),
 	})
 	if err != nil {
@@ -97,17 +100,21 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 	if err := mgr.AddReadyzCheck("process", healthz.Ping); err != nil {
 		return err
 	}
-	r := newReconciler(s, mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("operator-controller"), profile, time.Now)
-	if err := errors.Join(r.watch(mgr), r.serve(mgr, a.Webhook), r.keepMonitoring(mgr), r.keepConstraints(mgr)); err != nil {
+	r := newReconciler(s, mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("operator-controller"), profile,
+		time.Now)
+	if err := errors.Join(r.watch(mgr), r.serve(mgr, a.Webhook), r.keepMonitoring(mgr),
+		r.keepConstraints(mgr)); err != nil {
 		return err
 	}
 	recorder := events.NewOf(live, corev1.EventSource{Component: "hostpath-provisioner-operator"})
 	defer recorder.Close()
-	claims := &waiting.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: recorder, Other: r.other}
+	claims := &waiting.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: recorder,
+		Other: r.other}
 	if err := claims.Register(mgr); err != nil {
 		return err
 	}
-	nodes := &nodegone.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: recorder, Grace: r.nodeGoneGrace}
+	nodes := &nodegone.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: recorder,
+		Grace: r.nodeGoneGrace}
 	if err := errors.Join(nodes.Register(mgr), registry.Registry.Register(nodes)); err != nil {
 		return err
 	}
@@ -162,7 +169,8 @@ func (s Settings) cached() cache.Options {
 	}
 	cached.ByObject[&corev1.PersistentVolumeClaim{}] = cache.ByObject{Transform: s.slimClaim}
 	cached.ByObject[&corev1.PersistentVolume{}] = cache.ByObject{Transform: cache.TransformStripManagedFields()}
-	cached.ByObject[&storagev1.CSIStorageCapacity{}] = cache.ByObject{Namespaces: own, Transform: cache.TransformStripManagedFields()}
+	cached.ByObject[&storagev1.CSIStorageCapacity{}] = cache.ByObject{Namespaces: own,
+		Transform: cache.TransformStripManagedFields()}
 	cached.ByObject[&batchv1.Job{}] = cache.ByObject{Namespaces: own, Label: marked}
 	cached.ByObject[&corev1.ConfigMap{}] = cache.ByObject{Namespaces: own, Field: named(configMap)}
 	cached.ByObject[&corev1.Secret{}] = cache.ByObject{Namespaces: own, Field: named(admission.Secret)}
@@ -183,9 +191,11 @@ func watchedKinds() (all []*unstructured.Unstructured) {
 }
 
 var (
-	namespacedKinds = [][2]string{{"v1", "ServiceAccount"}, {"apps/v1", "DaemonSet"}, {"apps/v1", "Deployment"}, {"v1", "Service"},
+	namespacedKinds = [][2]string{{"v1", "ServiceAccount"}, {"apps/v1", "DaemonSet"}, {"apps/v1", "Deployment"},
+		{"v1", "Service"},
 		{"rbac.authorization.k8s.io/v1", "Role"}, {"rbac.authorization.k8s.io/v1", "RoleBinding"}}
-	clusterKinds = [][2]string{{"storage.k8s.io/v1", "CSIDriver"}, {"admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"},
+	clusterKinds = [][2]string{{"storage.k8s.io/v1", "CSIDriver"},
+		{"admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"},
 		{"rbac.authorization.k8s.io/v1", "ClusterRole"}, {"rbac.authorization.k8s.io/v1", "ClusterRoleBinding"}}
 )
 

@@ -89,7 +89,8 @@ func (r *Reconciler) applyOptional(ctx context.Context, through client.Client,
 // monitored returns the objects with which Prometheus finds the operator and the agents, and its
 // rules, in the order in which they are applied.
 func (s Settings) monitored(cr *v1beta1.HostPathProvisioner) (all []*unstructured.Unstructured, err error) {
-	for _, text := range []string{monitoring.RBAC, monitoring.Service, monitoring.ServiceMonitor, monitoring.PrometheusRule} {
+	for _, text := range []string{monitoring.RBAC, monitoring.Service, monitoring.ServiceMonitor,
+		monitoring.PrometheusRule} {
 		for document := range bytes.SplitSeq([]byte(text), []byte("\n---\n")) {
 			o, err := decode(document)
 			if err != nil {
@@ -130,7 +131,8 @@ func decode(document []byte) (*unstructured.Unstructured, error) {
 // rules adds the operator's rules to the agents', with its namespace and the pages that
 // RUNBOOK_URL_TEMPLATE names.
 func (s Settings) rules(o *unstructured.Unstructured) error {
-	text := strings.ReplaceAll(monitoring.OperatorRules, "namespace='"+monitoring.Namespace+"'", "namespace='"+s.Namespace+"'")
+	text := strings.ReplaceAll(monitoring.OperatorRules, "namespace='"+monitoring.Namespace+"'",
+		"namespace='"+s.Namespace+"'")
 	var more map[string][]any
 	if err := yaml.Unmarshal([]byte(text), &more); err != nil {
 		return fmt.Errorf("read the operator's rules: %w", err)

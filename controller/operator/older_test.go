@@ -31,8 +31,8 @@ func (o operated) without() (nodes []string, installed bool) {
 	return nodes, true
 }
 
-// On taking over, a node that does not answer gets no agent before the older operator's pod there has ended, and the others do
-// not wait for it. A pod of a node that answers is waited for.
+// On taking over, a node that does not answer gets no agent before the older operator's pod there
+// has ended, and the others do not wait for it. A pod of a node that answers is waited for.
 func TestTakeOverBesideADeadNode(t *testing.T) {
 	node := func(name string, ready corev1.ConditionStatus) *corev1.Node {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
@@ -94,8 +94,9 @@ func TestTakeOverBesideADeadNode(t *testing.T) {
 	installed("when all is gone", true)
 }
 
-// A DaemonSet that cannot be changed into the wanted one is replaced, although the pod of a node that does not answer never ends.
-// That node gets no agent before the pod has, also when it answers again.
+// A DaemonSet that cannot be changed into the wanted one is replaced, although the pod of a node
+// that does not answer never ends. That node gets no agent before the pod has, also when it answers
+// again.
 func TestReplaceBesideADeadNode(t *testing.T) {
 	node := func(name string, ready corev1.ConditionStatus) *corev1.Node {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
@@ -171,8 +172,8 @@ func TestNotOn(t *testing.T) {
 	}
 }
 
-// Agents that are installed on all nodes stay on them while an older DaemonSet goes, also beside a pod
-// of an earlier one that nothing can end: they run there already.
+// Agents that are installed on all nodes stay on them while an older DaemonSet goes, also beside a
+// pod of an earlier one that nothing can end: they run there already.
 func TestInstalledAgentsStay(t *testing.T) {
 	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: daemonSetName, UID: "now"}}
 	old := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "hostpath-provisioner", UID: "old", Labels: map[string]string{managedBy: owner},

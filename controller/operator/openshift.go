@@ -19,7 +19,8 @@ import (
 	openshiftcsi "kubevirt.io/hostpath-provisioner/manifests/openshift-csi"
 )
 
-var constraintsKind = schema.GroupVersionKind{Group: "security.openshift.io", Version: "v1", Kind: "SecurityContextConstraints"}
+var constraintsKind = schema.GroupVersionKind{Group: "security.openshift.io", Version: "v1",
+	Kind: "SecurityContextConstraints"}
 
 // Names of constraints: those of the agents, and those of the existing operator's DaemonSet for
 // hostPath PVs, which the agents replace.

@@ -59,7 +59,8 @@ type layout struct {
 func layoutOf(cr *v1beta1.HostPathProvisioner) (l layout) {
 	if c := cr.Spec.PathConfig; c != nil {
 		path := filepath.Clean(c.Path)
-		return layout{pvDir: path, prefix: c.UseNamingPrefix, pools: []pool{{Name: contract.DefaultPool, Path: filepath.Join(path, "csi")}}}
+		return layout{pvDir: path, prefix: c.UseNamingPrefix,
+			pools: []pool{{Name: contract.DefaultPool, Path: filepath.Join(path, "csi")}}}
 	}
 	l.templates = map[pool]*corev1.PersistentVolumeClaimSpec{}
 	for _, p := range cr.Spec.StoragePools {
@@ -109,7 +110,8 @@ func (l layout) configure(pod *corev1.PodSpec) error {
 		create, propagate := corev1.HostPathDirectoryOrCreate, corev1.MountPropagationHostToContainer
 		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: d.Name,
 			VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: d.Path, Type: &create}}})
-		agent.VolumeMounts = append(agent.VolumeMounts, corev1.VolumeMount{Name: d.Name, MountPath: d.Path, MountPropagation: &propagate})
+		agent.VolumeMounts = append(agent.VolumeMounts, corev1.VolumeMount{Name: d.Name, MountPath: d.Path,
+			MountPropagation: &propagate})
 	}
 	return nil
 }
@@ -187,7 +189,8 @@ func (r *Reconciler) claimPools(cr *v1beta1.HostPathProvisioner, record *poolrec
 }
 
 // reconcileClaimPools has the pools on claims as the layout has them, on the nodes of the agents.
-func (r *Reconciler) reconcileClaimPools(ctx context.Context, cr *v1beta1.HostPathProvisioner, l *layout, a agentstatus.State) (err error) {
+func (r *Reconciler) reconcileClaimPools(ctx context.Context, cr *v1beta1.HostPathProvisioner, l *layout,
+	a agentstatus.State) (err error) {
 	wanted := claimpools.Desired{Pools: l.onClaims(), Nodes: offering(a.Running), Agents: a.Desired,
 		Settled: a.Settled && len(l.without) == 0} // the others are to have an agent later
 	l.claims, err = r.claimPools(cr, l.record).Reconcile(ctx, cr, wanted)

@@ -45,8 +45,8 @@ type Reconciler struct {
 	applier applier
 	// counted is what PVs used when they were counted last.
 	counted countedUsage
-	// troubledSince is when steps began to fail for a reason that ends by itself, zero if the last one
-	// did not.
+	// troubledSince is when steps began to fail for a reason that ends by itself, zero if the last
+	// one did not.
 	troubledSince time.Time
 	// missingSince is that of the agents when they were judged last.
 	missingSince time.Time
@@ -127,10 +127,12 @@ func (r *Reconciler) install(ctx context.Context, cr *v1beta1.HostPathProvisione
 // applyAgents brings the agents and the disks of their pools to what the resource asks for:
 //
 //  1. remove the agents of before, so that no node has two;
-//  2. write down in the operator's record which pools there are to be, and what is kept for volumes;
+//  2. write down in the operator's record which pools there are to be, and what is kept for
+//     volumes;
 //  3. apply the agents' objects;
 //  4. judge the agents, which 3 may have changed;
-//  5. mount the disks of pools for the agents that run, and unmount those of which no agent is left.
+//  5. mount the disks of pools for the agents that run, and unmount those of which no agent is
+//     left.
 //
 // A step begins when the one before has succeeded, and 3 and 5 wait until 1 is done.
 func (r *Reconciler) applyAgents(ctx context.Context, cr *v1beta1.HostPathProvisioner) (l layout, a agents, err error) {
@@ -170,7 +172,8 @@ func (r *Reconciler) applyWebhook(ctx context.Context, cr *v1beta1.HostPathProvi
 		return err
 	}
 	service, configuration := objects[0], objects[1]
-	metadata := metav1.ObjectMeta{Namespace: r.Namespace, Labels: service.GetLabels(), OwnerReferences: service.GetOwnerReferences()}
+	metadata := metav1.ObjectMeta{Namespace: r.Namespace, Labels: service.GetLabels(),
+		OwnerReferences: service.GetOwnerReferences()}
 	authorities, err := admission.Ensure(ctx, r.Client, metadata, r.Now())
 	if err != nil {
 		return err
@@ -186,7 +189,8 @@ func (r *Reconciler) addFinalizer(ctx context.Context, cr *v1beta1.HostPathProvi
 	if !controllerutil.AddFinalizer(cr, finalizer) {
 		return nil
 	}
-	if err := r.Client.Patch(ctx, cr, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := r.Client.Patch(ctx, cr, client.MergeFromWithOptions(before,
+		client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("add the finalizer: %w", err)
 	}
 	return nil
@@ -194,7 +198,8 @@ func (r *Reconciler) addFinalizer(ctx context.Context, cr *v1beta1.HostPathProvi
 
 // applyLayout applies the objects of the agents. It returns the generation of their DaemonSet if it
 // wrote that, and otherwise 0: there is none without a pool.
-func (r *Reconciler) applyLayout(ctx context.Context, cr *v1beta1.HostPathProvisioner, l layout) (written int64, err error) {
+func (r *Reconciler) applyLayout(ctx context.Context, cr *v1beta1.HostPathProvisioner,
+	l layout) (written int64, err error) {
 	l.tlsVersion = r.Profile.Current().MinVersion
 	objects, err := r.desired(cr, l)
 	if err != nil {

@@ -77,8 +77,8 @@ func TestOnlyPoolIsRefused(t *testing.T) {
 	}
 }
 
-// A resource that is not served is deleted: the agents stay as the served one describes them. It can have a finalizer: it was
-// applied with one, or was the older one for a moment.
+// A resource that is not served is deleted: the agents stay as the served one describes them. It
+// can have a finalizer: it was applied with one, or was the older one for a moment.
 func TestDeletedSecondResource(t *testing.T) {
 	first := resource("first", time.Hour, v1beta1.StoragePool{Name: "a", Path: "/a"})
 	second := resource("second", 0, v1beta1.StoragePool{Name: "z", Path: "/z"})
@@ -104,7 +104,8 @@ func TestDeletedSecondResource(t *testing.T) {
 	}
 }
 
-// An agent's pod that does not end keeps a deleted resource only while its node answers, and the conditions name the node.
+// An agent's pod that does not end keeps a deleted resource only while its node answers, and the
+// conditions name the node.
 func TestDeletedWhileAnAgentDoesNotEnd(t *testing.T) {
 	for name, row := range map[string]struct {
 		ready corev1.ConditionStatus

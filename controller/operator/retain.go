@@ -31,7 +31,8 @@ func (r *Reconciler) layout(ctx context.Context, cr *v1beta1.HostPathProvisioner
 		return l, err
 	}
 	l.record = record
-	had := layout{pools: append(slices.Clone(record.Pools), l.movedFrom(record)...), pvDir: record.PVDir, prefix: record.Prefix}
+	had := layout{pools: append(slices.Clone(record.Pools), l.movedFrom(record)...), pvDir: record.PVDir,
+		prefix: record.Prefix}
 	var running []layout
 	if l.drops(had) {
 		if running, err = r.offeredNow(ctx); err != nil { // before the volumes: until it ends, an agent creates some
@@ -231,7 +232,8 @@ func (l *layout) retain(had layout, u usage) {
 	}
 	if had.pvDir != "" && had.pvDir != l.pvDir && u.hostPath > 0 {
 		l.pvDir, l.prefix = had.pvDir, had.prefix
-		l.retained = append(l.retained, fmt.Sprintf("hostPath volumes stay in %s, in use by %s; delete them first", had.pvDir, events.Count(u.hostPath, "PV")))
+		l.retained = append(l.retained, fmt.Sprintf("hostPath volumes stay in %s, in use by %s; delete them first", had.pvDir,
+			events.Count(u.hostPath, "PV")))
 	}
 	slices.SortFunc(l.pools, func(a, b pool) int { return strings.Compare(a.Name, b.Name) })
 }

@@ -127,7 +127,8 @@ func (o operated) changes(change func(*v1beta1.HostPathProvisioner)) {
 	}
 }
 
-// wantHolder checks how many replicas the holder of pool b on the node has, "none" if there is no such holder.
+// wantHolder checks how many replicas the holder of pool b on the node has, "none" if there is no
+// such holder.
 func (o operated) wantHolder(node, want string) {
 	o.Helper()
 	d, got := &appsv1.Deployment{}, "none"
@@ -146,7 +147,8 @@ func (o operated) wantOffered(want string) {
 	}
 }
 
-// The disk of a pool stays mounted while volumes use it, in whichever way the pool or the node comes to be no longer wanted.
+// The disk of a pool stays mounted while volumes use it, in whichever way the pool or the node
+// comes to be no longer wanted.
 func TestWaysToLoseADisk(t *testing.T) {
 	t.Run("a rollout beside a misscheduled agent", func(t *testing.T) {
 		o := installedOn(t, "n0", "n1", "n2")
@@ -277,7 +279,8 @@ func (o operated) recorded() *corev1.ConfigMap {
 	return m
 }
 
-// What someone wrote into the DaemonSet or a Deployment is repaired, and never decides where a pool is.
+// What someone wrote into the DaemonSet or a Deployment is repaired, and never decides where a pool
+// is.
 func TestTamperedPathsAreRepaired(t *testing.T) {
 	o := installedOn(t, "n1")
 	o.add(pvOf("a"))
@@ -311,7 +314,8 @@ func TestTamperedPathsAreRepaired(t *testing.T) {
 	}
 }
 
-// An installation of an earlier version has no record: its retained pools are in the DaemonSet alone.
+// An installation of an earlier version has no record: its retained pools are in the DaemonSet
+// alone.
 func TestRecordIsSeededOnce(t *testing.T) {
 	o := installedOn(t, "n1")
 	o.add(pvOf("b"))

@@ -28,8 +28,8 @@ func rolledOut() *appsv1.DaemonSet {
 	}
 }
 
-// A pass that writes the DaemonSet, and reads it from a cache that does not have the write yet, does not take the older agents for
-// those that it asked for.
+// A pass that writes the DaemonSet, and reads it from a cache that does not have the write yet,
+// does not take the older agents for those that it asked for.
 func TestWriteThatTheCacheDoesNotHaveIsARollout(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -105,8 +105,8 @@ func TestVerdictOnAgents(t *testing.T) {
 	}
 }
 
-// While all agents are ready and their DaemonSet does not count them yet, the conditions stay as they
-// are: they would show a failure that is none.
+// While all agents are ready and their DaemonSet does not count them yet, the conditions stay as
+// they are: they would show a failure that is none.
 func TestStatusWaitsForTheCount(t *testing.T) {
 	o := operate(t, resource("hpp", time.Hour, v1beta1.StoragePool{Name: "a", Path: "/a"}))
 	o.pass("hpp")

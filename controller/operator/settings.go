@@ -29,15 +29,16 @@ type Settings struct {
 	Verbosity int
 	// Monitoring is the namespace of Prometheus.
 	Monitoring string
-	// Runbooks is the address of the page of an alert, with %s for its name. If it is empty, that of
-	// the rules stays.
+	// Runbooks is the address of the page of an alert, with %s for its name. If it is empty, that
+	// of the rules stays.
 	Runbooks string
 	// TLS has the settings of the environment, which precede those of the cluster.
 	TLS tlsprofile.Profile
 }
 
 // ignoredImages are variables of the existing operator for containers that the agent does not need.
-var ignoredImages = []string{"NODE_DRIVER_REG_IMAGE", "LIVENESS_PROBE_IMAGE", "CSI_SNAPSHOT_IMAGE", "CSI_SIG_STORAGE_PROVISIONER_IMAGE"}
+var ignoredImages = []string{"NODE_DRIVER_REG_IMAGE", "LIVENESS_PROBE_IMAGE", "CSI_SNAPSHOT_IMAGE",
+	"CSI_SIG_STORAGE_PROVISIONER_IMAGE"}
 
 // ParseSettings reads the settings from the environment. It returns the names of variables that are
 // set and have no effect. The error names the variable.
@@ -55,10 +56,12 @@ func ParseSettings(version string, env func(string) string) (s Settings, ignored
 		}
 	}
 	if s.Image == "" {
-		return s, ignored, errors.New("OPERATOR_IMAGE is not set; set it to the image of this container, which has the agent too")
+		return s, ignored, errors.New("OPERATOR_IMAGE is not set; set it to the image of this container, which has the " +
+			"agent too")
 	}
 	if s.Runbooks != "" && strings.Count(s.Runbooks, "%s") != 1 {
-		return s, ignored, fmt.Errorf("RUNBOOK_URL_TEMPLATE is %q; set it to an address with one %%s for the name of the alert", s.Runbooks)
+		return s, ignored, fmt.Errorf("RUNBOOK_URL_TEMPLATE is %q; set it to an address with one %%s for the name of the "+
+			"alert", s.Runbooks)
 	}
 	s.Verbosity, err = strconv.Atoi(cmp.Or(env("VERBOSITY"), "0"))
 	if err != nil || s.Verbosity < 0 {

@@ -119,7 +119,8 @@ func notes(cr *v1beta1.HostPathProvisioner) (all []string) {
 // pool may be ready on more nodes than are counted, never on fewer.
 func (l layout) statuses(a agents) (all []v1beta1.StoragePoolStatus) {
 	for _, p := range l.pools {
-		s := v1beta1.StoragePoolStatus{Name: p.Name, Phase: v1beta1.Preparing, DesiredReady: a.Desired, CurrentReady: min(a.Ready, a.Desired)}
+		s := v1beta1.StoragePoolStatus{Name: p.Name, Phase: v1beta1.Preparing, DesiredReady: a.Desired,
+			CurrentReady: min(a.Ready, a.Desired)}
 		if a.Complete() {
 			s.Phase = v1beta1.Ready
 		}
@@ -154,7 +155,8 @@ func (r *Reconciler) show(ctx context.Context, cr *v1beta1.HostPathProvisioner, 
 
 // writeStatus writes the status if it differs, and records an event if the reason is new, or what
 // is wrong with the pools or the settings.
-func (r *Reconciler) writeStatus(ctx context.Context, cr *v1beta1.HostPathProvisioner, status v1beta1.HostPathProvisionerStatus) error {
+func (r *Reconciler) writeStatus(ctx context.Context, cr *v1beta1.HostPathProvisioner,
+	status v1beta1.HostPathProvisionerStatus) error {
 	status = asOf(status, cr.Generation)
 	if equality.Semantic.DeepEqual(cr.Status, status) {
 		return nil

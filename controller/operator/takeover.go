@@ -66,7 +66,8 @@ func foreignFields(o *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, e
 // pods, such as the annotation of kubectl rollout restart.
 func isMetadata(p fieldpath.Path) bool {
 	text := p.String()
-	return strings.HasPrefix(text, ".metadata") || strings.HasPrefix(text, ".spec.template.metadata") || strings.HasPrefix(text, ".status")
+	return strings.HasPrefix(text, ".metadata") || strings.HasPrefix(text, ".spec.template.metadata") ||
+		strings.HasPrefix(text, ".status")
 }
 
 // shared are fields outside of the metadata that others set, by kind. The operator does not take
@@ -141,7 +142,8 @@ func replaceable(want, have *unstructured.Unstructured) bool {
 // delete deletes the object that was read, and no other of its name. A DaemonSet's pods are deleted
 // with it, and before it: two agents on one node would serve one claim twice.
 func (a applier) delete(ctx context.Context, have *unstructured.Unstructured) error {
-	err := a.client.Delete(ctx, have, client.Preconditions{UID: new(have.GetUID())}, client.PropagationPolicy(metav1.DeletePropagationForeground))
+	err := a.client.Delete(ctx, have, client.Preconditions{UID: new(have.GetUID())},
+		client.PropagationPolicy(metav1.DeletePropagationForeground))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("replace %s %s: %w", have.GetKind(), have.GetName(), err)
 	}

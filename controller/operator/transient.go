@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// retryInterval is the time after which a step is tried again that failed for a reason which ends
-	// by itself.
+	// retryInterval is the time after which a step is tried again that failed for a reason which
+	// ends by itself.
 	retryInterval = 5 * time.Second
-	// patience is for how long such steps may fail before the conditions show it: an API server that
-	// restarts degrades nothing.
+	// patience is for how long such steps may fail before the conditions show it: an API server
+	// that restarts degrades nothing.
 	patience = time.Minute
 )
 

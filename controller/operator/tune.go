@@ -34,11 +34,12 @@ func (r *Reconciler) settings(ctx context.Context) (map[string]string, error) {
 // defaultNodeGoneGrace is the setting's value if it is not set.
 const defaultNodeGoneGrace = 5 * time.Minute
 
-// nodeGoneGrace returns the setting, or the default if it is not set or invalid. It returns an error if another installation serves
-// the cluster, whose setting may be longer.
+// nodeGoneGrace returns the setting, or the default if it is not set or invalid. It returns an
+// error if another installation serves the cluster, whose setting may be longer.
 func (r *Reconciler) nodeGoneGrace(ctx context.Context) (time.Duration, error) {
 	if namespace, err := r.other(ctx); err != nil || namespace != "" {
-		return 0, cmp.Or(err, fmt.Errorf("the installation in namespace %s handles volumes of nodes that are gone", namespace))
+		return 0, cmp.Or(err, fmt.Errorf("the installation in namespace %s handles volumes of nodes that are gone",
+			namespace))
 	}
 	data, err := r.settings(ctx)
 	if err != nil {
@@ -55,14 +56,16 @@ func (r *Reconciler) nodeGoneGrace(ctx context.Context) (time.Duration, error) {
 func (l *layout) tune(data map[string]string) {
 	l.tuned, l.invalid = parseConfigMap(data)
 	if l.pvDir == "" && l.migrates() {
-		l.invalid = append(l.invalid, fmt.Sprintf("ConfigMap %s: %s is %q; set it to off, or use spec.pathConfig: only then there are hostPath volumes",
+		l.invalid = append(l.invalid, fmt.Sprintf("ConfigMap %s: %s is %q; set it to off, or use spec.pathConfig: only "+
+			"then there are hostPath volumes",
 			configMap, settings.MigrateToCSI, l.tuned[settings.MigrateToCSI]))
 		delete(l.tuned, settings.MigrateToCSI)
 	}
 }
 
-// pass passes the settings to the agent's container. Flags take precedence over variables, so the kubelet's directory is
-// replaced where it is: in the arguments, and in the pod's volumes and mounts.
+// pass passes the settings to the agent's container. Flags take precedence over variables, so the
+// kubelet's directory is replaced where it is: in the arguments, and in the pod's volumes and
+// mounts.
 func (l *layout) pass(pod *corev1.PodSpec) {
 	agent := &pod.Containers[0]
 	for _, name := range slices.Sorted(maps.Keys(l.tuned)) {
@@ -87,7 +90,8 @@ func (l *layout) pass(pod *corev1.PodSpec) {
 	}
 }
 
-// below returns a path of the kubelet's directory as a path of the other one, and any other path as it is.
+// below returns a path of the kubelet's directory as a path of the other one, and any other path as
+// it is.
 func below(path, dir string) string {
 	if rest, ok := strings.CutPrefix(path, kubeletDir+"/"); ok {
 		return dir + "/" + rest
@@ -101,7 +105,8 @@ func (l *layout) migrates() bool {
 	return mode != "" && mode != string(settings.MigrateOff)
 }
 
-// migrateRules are the additional rules of agents that replace PVs, those of manifests/examples/migrate.
+// migrateRules are the additional rules of agents that replace PVs, those of
+// manifests/examples/migrate.
 var migrateRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}},
 	{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"}, Verbs: []string{"patch"}},

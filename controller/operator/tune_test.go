@@ -50,7 +50,8 @@ func TestKubeletDir(t *testing.T) {
 	}
 }
 
-// Agents migrate only where they serve both kinds of volumes, and then have the permissions of the example.
+// Agents migrate only where they serve both kinds of volumes, and then have the permissions of the
+// example.
 func TestMigrationSettings(t *testing.T) {
 	pools := v1beta1.HostPathProvisionerSpec{StoragePools: []v1beta1.StoragePool{{Name: "a", Path: "/a"}}}
 	data := map[string]string{settings.MigrateToCSI: "run"}

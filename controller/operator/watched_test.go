@@ -22,8 +22,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/operator/tlsprofile"
 )
 
-// A pass reads the objects of the agents from the caches whose changes begin a pass: another cache of the same objects may be
-// behind at the last change, and nothing would begin the pass that sees it.
+// A pass reads the objects of the agents from the caches whose changes begin a pass: another cache
+// of the same objects may be behind at the last change, and nothing would begin the pass that sees
+// it.
 func TestReadsWhatIsWatched(t *testing.T) {
 	known := kinds(t)
 	watched := map[schema.GroupVersionKind]bool{}
@@ -72,7 +73,8 @@ func kinds(t *testing.T) *runtime.Scheme {
 	return known
 }
 
-// passes returns a pass of the operator over the objects and a resource with one pool. A pass returns the resource's status.
+// passes returns a pass of the operator over the objects and a resource with one pool. A pass
+// returns the resource's status.
 func passes(t *testing.T, between interceptor.Funcs, objects ...client.Object) func() v1beta1.HostPathProvisionerStatus {
 	t.Helper()
 	cr := &v1beta1.HostPathProvisioner{ObjectMeta: metav1.ObjectMeta{Name: "hpp", UID: "1"},

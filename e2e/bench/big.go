@@ -11,13 +11,15 @@ import (
 const (
 	// filesInDirectory is the number of files in each directory of the big volume.
 	filesInDirectory = 1000
-	// meanwhile is the time for which other claims are measured while the big volume's files are removed.
+	// meanwhile is the time for which other claims are measured while the big volume's files are
+	// removed.
 	meanwhile = 30 * time.Second
 	// emptyVolumes are deleted one after another, for comparison.
 	emptyVolumes = 7
 )
 
-// big deletes a volume with many files. It measures when the PV is gone, beside empty volumes, and the latency of other claims.
+// big deletes a volume with many files. It measures when the PV is gone, beside empty volumes, and
+// the latency of other claims.
 func (l *lab) big(ctx context.Context, r *report) error {
 	node, err := l.node(ctx, "big")
 	if err != nil {
@@ -81,7 +83,8 @@ func (r *report) compare(name, unit string, limit, value, most float64) {
 // went returns the time from the deletion of the claim to that of the PV.
 func (f *life) went() time.Duration { return f.gone.Sub(f.asked) }
 
-// fill writes the files of the big volume, and waits until the disk has them: unwritten data would delay every flush.
+// fill writes the files of the big volume, and waits until the disk has them: unwritten data would
+// delay every flush.
 func (l *lab) fill(dir string) error {
 	l.say("making %d files", l.files)
 	err := together((l.files+filesInDirectory-1)/filesInDirectory, func(i int) error {

@@ -78,7 +78,8 @@ func (l *lab) createSpread(ctx context.Context, s *subject, node func(i int) str
 // schedule sets the node as the scheduler does.
 func (l *lab) schedule(ctx context.Context, c *corev1.PersistentVolumeClaim, node string) error {
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, harness.AnnSelectedNode, node)
-	_, err := l.client.CoreV1().PersistentVolumeClaims(namespace).Patch(ctx, c.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := l.client.CoreV1().PersistentVolumeClaims(namespace).Patch(ctx, c.Name, types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{})
 	return err
 }
 
@@ -98,7 +99,8 @@ func (l *lab) remove(ctx context.Context, all lives) error {
 	return nil
 }
 
-// oneByOne creates n claims of each subject in turn, each after the one before is bound, and then deletes all in parallel.
+// oneByOne creates n claims of each subject in turn, each after the one before is bound, and then
+// deletes all in parallel.
 func (l *lab) oneByOne(ctx context.Context, n int, subjects ...*running) ([]lives, error) {
 	all := make([]lives, len(subjects))
 	for turn := range n {
@@ -157,10 +159,12 @@ type life struct {
 // took returns the time for which the claim's user waits.
 func (f *life) took() time.Duration { return f.bound.Sub(f.created) }
 
-// share returns the time from when a provisioner can see the claim, named by the controller-manager or not, to its PV.
+// share returns the time from when a provisioner can see the claim, named by the controller-manager
+// or not, to its PV.
 func (f *life) share() time.Duration { return f.saved.Sub(f.seen) }
 
-// ready returns when the provisioner may act. One that need not wait for the annotation may have saved the PV before it.
+// ready returns when the provisioner may act. One that need not wait for the annotation may have
+// saved the PV before it.
 func (f *life) ready() time.Time {
 	if f.early || f.named.IsZero() {
 		return f.seen

@@ -16,23 +16,24 @@ const (
 	noDisk   = "none"
 )
 
-// disk is a filesystem for the pools alone, in a file. Volumes seldom share one with the cluster's database; if they do,
-// each waits for the journal of the other.
+// disk is a filesystem for the pools alone, in a file. Volumes seldom share one with the cluster's
+// database; if they do, each waits for the journal of the other.
 type disk struct {
 	kind   string
 	at     string // where it is mounted
 	quotas bool   // the kernel enforces them
 }
 
-// newDisk creates a filesystem of the kind in dir and mounts it at `at`, with quotas if the kernel can enforce them. The
-// caller unmounts it.
+// newDisk creates a filesystem of the kind in dir and mounts it at `at`, with quotas if the kernel
+// can enforce them. The caller unmounts it.
 func newDisk(kind, dir, at string) (*disk, error) {
 	image := filepath.Join(dir, "pools.img")
 	f, err := os.Create(image)
 	if err != nil {
 		return nil, err
 	}
-	// Its blocks are allocated in advance, or the filesystem below would allocate some with each flush.
+	// Its blocks are allocated in advance, or the filesystem below would allocate some with each
+	// flush.
 	err = errors.Join(syscall.Fallocate(int(f.Fd()), 0, 0, diskSize), f.Close(), os.MkdirAll(at, 0o700))
 	if err != nil {
 		return nil, fmt.Errorf("make a disk of %d bytes: %w", int64(diskSize), err)
@@ -50,8 +51,9 @@ func newDisk(kind, dir, at string) (*disk, error) {
 	return &disk{kind, at, kind == "btrfs"}, nil // the agent turns its quotas on
 }
 
-// rest returns when all data is in its final place. A filesystem makes files durable long before it writes their inodes in
-// place, which a freeze forces. For pools in a plain directory it does not wait for that.
+// rest returns when all data is in its final place. A filesystem makes files durable long before it
+// writes their inodes in place, which a freeze forces. For pools in a plain directory it does not
+// wait for that.
 func (d *disk) rest() error {
 	if d != nil {
 		if err := command("fsfreeze", "--freeze", d.at); err != nil {

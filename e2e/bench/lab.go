@@ -21,8 +21,8 @@ import (
 // namespace is that of the measured claims.
 const namespace = "bench"
 
-// lab is the environment of the measurements: a control plane whose database is durable and whose controller-manager is not
-// throttled, the agent as it is released, and the limit program.
+// lab is the environment of the measurements: a control plane whose database is durable and whose
+// controller-manager is not throttled, the agent as it is released, and the limit program.
 type lab struct {
 	options
 	env    *harness.Env
@@ -46,7 +46,8 @@ func newLab(ctx context.Context, o options) (*lab, error) {
 	}
 	l.env = env
 	if there, _ := os.ReadDir(l.pool); len(there) > 0 {
-		return nil, errors.Join(fmt.Errorf("--pool %s is not empty; what is in it would be removed at the end", l.pool), env.Stop(false))
+		return nil, errors.Join(fmt.Errorf("--pool %s is not empty; what is in it would be removed at the end", l.pool),
+			env.Stop(false))
 	}
 	err = l.findPlace()
 	if err == nil {
@@ -81,7 +82,8 @@ func (l *lab) prepare(ctx context.Context) error {
 		return err
 	}
 	for _, file := range l.applied {
-		if err := command(l.env.Plane.Binaries().Path("kubectl"), "--kubeconfig", l.env.Plane.Kubeconfig(), "apply", "-f", file); err != nil {
+		if err := command(l.env.Plane.Binaries().Path("kubectl"), "--kubeconfig", l.env.Plane.Kubeconfig(), "apply", "-f",
+			file); err != nil {
 			return err
 		}
 	}
@@ -99,8 +101,8 @@ func (l *lab) prepare(ctx context.Context) error {
 	return err
 }
 
-// newClient returns an administrator's client with its own connection and little overhead, because it shares the machine
-// with the measured programs.
+// newClient returns an administrator's client with its own connection and little overhead, because
+// it shares the machine with the measured programs.
 func (l *lab) newClient() (kubernetes.Interface, error) {
 	config, err := l.env.Plane.RESTConfig()
 	if err != nil {
@@ -111,7 +113,8 @@ func (l *lab) newClient() (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// newClass creates a class that binds as the agent's class of that backend does; its provisioner has the same name.
+// newClass creates a class that binds as the agent's class of that backend does; its provisioner
+// has the same name.
 func (l *lab) newClass(ctx context.Context, name, shape string) error {
 	mode, policy := storagev1.VolumeBindingImmediate, corev1.PersistentVolumeReclaimDelete
 	if shape == shapeCSI {
@@ -157,6 +160,8 @@ func (l *lab) conditions() string {
 	if l.disk != nil {
 		place = l.disk.String()
 	}
-	return fmt.Sprintf("Kubernetes %s, etcd with fsync; controller-manager with %d requests a second; pool on %s; Linux %s, %d CPUs, load %s at the end",
-		l.env.Plane.Version(), l.qps, place, strings.TrimSpace(string(version)), cpus(), strings.Fields(string(load) + " ?")[0])
+	return fmt.Sprintf("Kubernetes %s, etcd with fsync; controller-manager with %d requests a second; pool on %s; Linux "+
+		"%s, %d CPUs, load %s at the end",
+		l.env.Plane.Version(), l.qps, place, strings.TrimSpace(string(version)), cpus(),
+		strings.Fields(string(load) + " ?")[0])
 }

@@ -1,6 +1,7 @@
-// Command bench measures the agent on a real control plane, beside a program that does the same without a disk: the limit of
-// a provisioner of this kind. Bursts alternate between the two, in several rounds, and so do single claims. The result is
-// the ratio between the two in one round, so that the machine and its other load cancel out.
+// Command bench measures the agent on a real control plane, beside a program that does the same
+// without a disk: the limit of a provisioner of this kind. Bursts alternate between the two, in
+// several rounds, and so do single claims. The result is the ratio between the two in one round, so
+// that the machine and its other load cancel out.
 //
 //	go run ./bench                        # every figure in its quick form
 //	go run ./bench --full --json out.json
@@ -41,8 +42,8 @@ func main() {
 	}
 }
 
-// run measures the requested figures and prints them. A figure that cannot be measured is an error; one that misses its
-// target is only marked in the table.
+// run measures the requested figures and prints them. A figure that cannot be measured is an error;
+// one that misses its target is only marked in the table.
 func run(ctx context.Context, args []string) (err error) {
 	o, err := parseOptions(args)
 	if err != nil {

@@ -19,8 +19,9 @@ const settle = 10 * time.Second
 
 const mebibyte = 1 << 20
 
-// memory reads the memory of an agent of both backends while other nodes have many volumes: present at its start, and
-// created while it runs. Its control plane binds no claims, because the volumes are created as they are in the end.
+// memory reads the memory of an agent of both backends while other nodes have many volumes: present
+// at its start, and created while it runs. Its control plane binds no claims, because the volumes
+// are created as they are in the end.
 func (l *lab) memory(ctx context.Context, r *report) (err error) {
 	own, err := l.another(ctx)
 	if err != nil {
@@ -77,7 +78,8 @@ func (r *report) bound(name, unit string, value, most float64) {
 // resident is the resident memory of a process, in MiB.
 type resident struct{ now, own, peak float64 }
 
-// The rest is the program's file, which all processes of the program share and which the kernel drops if memory is short.
+// The rest is the program's file, which all processes of the program share and which the kernel
+// drops if memory is short.
 func (m resident) String() string {
 	return fmt.Sprintf("%.1f MiB (%.1f its own, the rest its file's; peak %.1f)", m.now, m.own, m.peak)
 }
@@ -99,7 +101,8 @@ func (l *lab) settled(ctx context.Context, r *running) (m resident, err error) {
 	return m, nil
 }
 
-// another returns a lab with the same programs and a control plane that binds no claims. The caller stops its Env.
+// another returns a lab with the same programs and a control plane that binds no claims. The caller
+// stops its Env.
 func (l *lab) another(ctx context.Context) (*lab, error) {
 	own := *l
 	own.watch, own.ended = nil, nil
@@ -119,7 +122,8 @@ func (l *lab) another(ctx context.Context) (*lab, error) {
 	return &own, nil
 }
 
-// foreignVolumes creates claims and PVs of other nodes, bound to each other, half of them of either backend.
+// foreignVolumes creates claims and PVs of other nodes, bound to each other, half of them of either
+// backend.
 func (l *lab) foreignVolumes(ctx context.Context, from, to int) error {
 	l.say("making %d foreign volumes", to-from)
 	err := together(to-from, func(i int) error { return l.foreignVolume(ctx, from+i) })
@@ -162,17 +166,20 @@ func (l *lab) foreignVolume(ctx context.Context, i int) error {
 // foreignPV returns the PV that the other node's agent would have created.
 func foreignPV(name, node, provisioner, shape string, c *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	mode, directory := corev1.PersistentVolumeFilesystem, corev1.HostPathDirectory
-	source := corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/var/hpvolumes/" + name, Type: &directory}}
+	source := corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/var/hpvolumes/" + name,
+		Type: &directory}}
 	key := corev1.LabelHostname
 	if shape == shapeCSI {
 		key = harness.TopologyNode
 		source = corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
-			Driver: provisioner, VolumeHandle: name, FSType: "xfs", VolumeAttributes: map[string]string{harness.StoragePool: harness.LocalPool},
+			Driver: provisioner, VolumeHandle: name, FSType: "xfs",
+			VolumeAttributes: map[string]string{harness.StoragePool: harness.LocalPool},
 		}}
 	}
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Labels: map[string]string{harness.LabelNode: node}, Finalizers: []string{"external-provisioner.volume.kubernetes.io/finalizer"},
+			Name: name, Labels: map[string]string{harness.LabelNode: node},
+			Finalizers: []string{"external-provisioner.volume.kubernetes.io/finalizer"},
 			Annotations: map[string]string{
 				harness.AnnProvisionedBy: provisioner, harness.AnnIdentity: provisioner,
 				harness.AnnProvisionOnNode: node, harness.AnnPool: string(uuid.NewUUID()),
@@ -180,12 +187,15 @@ func foreignPV(name, node, provisioner, shape string, c *corev1.PersistentVolume
 		},
 		Spec: corev1.PersistentVolumeSpec{
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete, AccessModes: c.Spec.AccessModes,
-			Capacity: c.Spec.Resources.Requests, StorageClassName: *c.Spec.StorageClassName, VolumeMode: &mode, PersistentVolumeSource: source,
+			Capacity: c.Spec.Resources.Requests, StorageClassName: *c.Spec.StorageClassName, VolumeMode: &mode,
+			PersistentVolumeSource: source,
 			ClaimRef: &corev1.ObjectReference{
-				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID, ResourceVersion: c.ResourceVersion,
+				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID,
+				ResourceVersion: c.ResourceVersion,
 			},
 			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn,
+					Values: []string{node}}},
 			}}}},
 		},
 	}

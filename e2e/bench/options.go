@@ -74,24 +74,29 @@ func (o *options) register(f *flag.FlagSet) {
 	f.IntVar(&o.idle, "idle", 0, "claims of a round, one after another (20; with --full 50)")
 	f.IntVar(&o.foreign, "foreign", 10000, "volumes of other nodes")
 	f.IntVar(&o.files, "files", 0, "files of the big volume (100000; with --full 1000000)")
-	f.IntVar(&o.qps, "controller-manager-qps", 1000, "rate limit of the controller-manager's client, in requests a second; its burst is half as many more. The default of Kubernetes is 20")
+	f.IntVar(&o.qps, "controller-manager-qps", 1000, "rate limit of the controller-manager's client, in requests a "+
+		"second; its burst is half as many more. The default of Kubernetes is 20")
 	f.StringVar(&o.dir, "dir", "", "empty or absent directory for the control plane, on a disk; by default a temporary one")
-	f.StringVar(&o.pool, "pool", "", "empty or absent directory for the agent's pools, on the filesystem to be measured; by default on the --disk")
-	f.StringVar(&o.filesystem, "disk", "xfs", "filesystem that is created for the pools in a file in --dir: xfs, ext4 or btrfs; none is a plain directory there")
+	f.StringVar(&o.pool, "pool", "", "empty or absent directory for the agent's pools, on the filesystem to be "+
+		"measured; by default on the --disk")
+	f.StringVar(&o.filesystem, "disk", "xfs", "filesystem that is created for the pools in a file in --dir: xfs, ext4 "+
+		"or btrfs; none is a plain directory there")
 	f.StringVar(&o.out, "out", "../_artifacts", "directory for plots")
 	f.StringVar(&o.json, "json", "", "file for one JSON object, from the names of figures to ratios")
-	f.Func("manifest", "file or URL that kubectl applies before the measurements, such as a peer's class and permissions; may be given again", func(s string) error {
+	f.Func("manifest", "file or URL that kubectl applies before the measurements, such as a peer's class and "+
+		"permissions; may be given again", func(s string) error {
 		o.applied = append(o.applied, s)
 		return nil
 	})
-	f.Func("peer", "another provisioner as 'name=command', run with KUBECONFIG, NODE_NAME and POOL; may be given again", func(s string) error {
-		name, command, ok := strings.Cut(s, "=")
-		if !ok || name == "" || command == "" {
-			return errors.New("want name=command")
-		}
-		o.peers = append(o.peers, peer{name: name, command: command})
-		return nil
-	})
+	f.Func("peer", "another provisioner as 'name=command', run with KUBECONFIG, NODE_NAME and POOL; may be given again",
+		func(s string) error {
+			name, command, ok := strings.Cut(s, "=")
+			if !ok || name == "" || command == "" {
+				return errors.New("want name=command")
+			}
+			o.peers = append(o.peers, peer{name: name, command: command})
+			return nil
+		})
 	f.Func("class", "class that the --peer before it serves", func(s string) error {
 		if len(o.peers) == 0 {
 			return errors.New("name the --peer first")
@@ -132,7 +137,8 @@ func (o *options) fill(nodes string) error {
 		return fmt.Errorf("--disk %q is none of xfs, ext4, btrfs, none", o.filesystem)
 	}
 	if o.rounds < 1 || o.burst < 1 || o.idle < 1 || o.foreign < 10 || o.files < 1000 || o.qps < 1 {
-		return errors.New("--rounds, --burst and --idle must be above zero, --foreign at least 10, --files at least 1000, --controller-manager-qps above zero")
+		return errors.New("--rounds, --burst and --idle must be above zero, --foreign at least 10, --files at least 1000, " +
+			"--controller-manager-qps above zero")
 	}
 	return nil
 }

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// point is a measurement on a line of a plot. If high is above y, it is drawn as a second, thin line.
+// point is a measurement on a line of a plot. If high is above y, it is drawn as a second, thin
+// line.
 type point struct {
 	line       string
 	x, y, high float64
@@ -61,9 +62,11 @@ func (p plot) svg() string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" font-family="sans-serif" font-size="12">`+"\n", plotWidth, plotHeight)
-	fmt.Fprintf(&b, `<rect width="100%%" height="100%%" fill="white"/><text x="%.0f" y="%.0f" font-size="15">%s</text>`+"\n", marginLeft, titleGap, html.EscapeString(p.title))
+	fmt.Fprintf(&b, `<rect width="100%%" height="100%%" fill="white"/><text x="%.0f" y="%.0f" font-size="15">%s</text>`+
+		"\n", marginLeft, titleGap, html.EscapeString(p.title))
 	for v := x0; v <= x1*1.001; v *= 10 {
-		fmt.Fprintf(&b, `<path d="M%.1f %.1fV%.1f" stroke="#ddd"/><text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n",
+		fmt.Fprintf(&b, `<path d="M%.1f %.1fV%.1f" stroke="#ddd"/><text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+
+			"\n",
 			toX(v), toY(y0), toY(y1), toX(v), toY(y0)+16, number(v))
 	}
 	for v := y0; v <= y1*1.001; v *= 10 {
@@ -85,9 +88,12 @@ func (p plot) svg() string {
 			}
 			fmt.Fprintf(&b, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>`+"\n", toX(q.x), toY(q.y), colour)
 		}
-		fmt.Fprintf(&b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", strings.Join(low, " "), colour)
-		fmt.Fprintf(&b, `<polyline points="%s" fill="none" stroke="%s" stroke-dasharray="3 3"/>`+"\n", strings.Join(high, " "), colour)
-		fmt.Fprintf(&b, `<text x="%.1f" y="%.1f" fill="%s">%s</text>`+"\n", plotWidth-marginRight+12, marginY+18*float64(i)+8, colour, html.EscapeString(name))
+		fmt.Fprintf(&b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", strings.Join(low, " "),
+			colour)
+		fmt.Fprintf(&b, `<polyline points="%s" fill="none" stroke="%s" stroke-dasharray="3 3"/>`+"\n",
+			strings.Join(high, " "), colour)
+		fmt.Fprintf(&b, `<text x="%.1f" y="%.1f" fill="%s">%s</text>`+"\n", plotWidth-marginRight+12, marginY+18*float64(i)+8,
+			colour, html.EscapeString(name))
 	}
 	b.WriteString("</svg>\n")
 	return b.String()

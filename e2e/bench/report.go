@@ -42,11 +42,13 @@ func newReport(l *lab) *report { return &report{lab: l} }
 func (r *report) add(f figure) { r.figures = append(r.figures, f) }
 
 // versus adds a figure with a number of each round, of the agent and peers against the limit.
-func (r *report) versus(c *contest, name, unit string, target string, met func(ratio float64) bool, of func(served) float64) {
+func (r *report) versus(c *contest, name, unit string, target string, met func(ratio float64) bool,
+	of func(served) float64) {
 	limit := c.each("limit", of)
 	for _, who := range c.names[1:] {
 		mine := c.each(who, of)
-		f := figure{name: name + "." + c.shape, unit: unit, limit: limit.median(), agent: mine.median(), ratios: mine.by(limit)}
+		f := figure{name: name + "." + c.shape, unit: unit, limit: limit.median(), agent: mine.median(),
+			ratios: mine.by(limit)}
 		if who == "agent" {
 			f.target, f.met = target, met(f.ratios.median())
 		} else {
@@ -91,7 +93,8 @@ func (r *report) serve(c *contest) {
 	}
 }
 
-// share adds a percentile of the provisioner's own share of idle claims, over all rounds; its target is on the difference.
+// share adds a percentile of the provisioner's own share of idle claims, over all rounds; its
+// target is on the difference.
 func (r *report) share(c *contest, name string, percentile, more float64) {
 	own := func(s served) sample { return s.idle.each((*life).share) }
 	limit := c.pooled("limit", own).at(percentile)
@@ -111,10 +114,12 @@ func (r *report) share(c *contest, name string, percentile, more float64) {
 func (r *report) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s\n\n", r.lab.conditions())
 	if len(r.figures) > 0 {
-		fmt.Fprintf(w, "| figure | limit | agent | ratio (lowest to highest) | target | verdict |\n|---|---|---|---|---|---|\n")
+		fmt.Fprintf(w, "| figure | limit | agent | ratio (lowest to highest) | target | verdict "+
+			"|\n|---|---|---|---|---|---|\n")
 	}
 	for _, f := range r.figures {
-		fmt.Fprintf(w, "| %s, %s | %s | %s | %s | %s | %s |\n", f.name, f.unit, number(f.limit), number(f.agent), f.ratio(), f.target, f.verdict())
+		fmt.Fprintf(w, "| %s, %s | %s | %s | %s | %s | %s |\n", f.name, f.unit, number(f.limit), number(f.agent), f.ratio(),
+			f.target, f.verdict())
 	}
 	r.printSplit(w)
 	r.printScale(w)
@@ -149,7 +154,8 @@ func (r *report) printSplit(w io.Writer) {
 	if len(r.split) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\nWhere a claim's time goes, in ms, p50 / p99\n\n| | %s |\n|---%s|\n", strings.Join(stageTitles, " | "), strings.Repeat("|---", len(stageTitles)))
+	fmt.Fprintf(w, "\nWhere a claim's time goes, in ms, p50 / p99\n\n| | %s |\n|---%s|\n",
+		strings.Join(stageTitles, " | "), strings.Repeat("|---", len(stageTitles)))
 	for _, row := range r.split {
 		cells := make([]sample, len(stageTitles))
 		for _, s := range row.all {

@@ -21,7 +21,8 @@ type scaleRow struct {
 	memory, memoryMost, start float64 // MiB of an agent; seconds until all were ready
 }
 
-// scaleUp runs more and more agents, each a node with its own pool, and spreads as many claims over them.
+// scaleUp runs more and more agents, each a node with its own pool, and spreads as many claims over
+// them.
 func (l *lab) scaleUp(ctx context.Context, r *report) error {
 	for _, n := range l.nodes {
 		row, err := l.scaleTo(ctx, n)
@@ -153,9 +154,11 @@ func (r *report) printScale(w io.Writer) {
 		return
 	}
 	fmt.Fprintf(w, "%d claims at once, spread over the nodes\n\n", r.lab.burst)
-	fmt.Fprintln(w, "| nodes | ready after, s | claims/s | p50 / p99, ms | API requests a claim's life | bytes to each node a claim's life | bytes/s to a node, idle | MiB a node, mean / most |\n|---|---|---|---|---|---|---|---|")
+	fmt.Fprintln(w, "| nodes | ready after, s | claims/s | p50 / p99, ms | API requests a claim's life | bytes to each "+
+		"node a claim's life | bytes/s to a node, idle | MiB a node, mean / most |\n|---|---|---|---|---|---|---|---|")
 	for _, s := range r.scale {
-		fmt.Fprintf(w, "| %d | %s | %s | %s / %s | %s | %s | %s | %s / %s |\n", s.nodes, number(s.start), number(s.rate), number(s.p50), number(s.p99),
+		fmt.Fprintf(w, "| %d | %s | %s | %s / %s | %s | %s | %s | %s / %s |\n", s.nodes, number(s.start), number(s.rate),
+			number(s.p50), number(s.p99),
 			number(s.requests), number(s.bytes), number(s.idleBytes), number(s.memory), number(s.memoryMost))
 	}
 }

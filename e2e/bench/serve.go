@@ -71,7 +71,8 @@ func (l *lab) round(ctx context.Context, c *contest, subjects []*subject, node s
 		}
 		for i, m := range idle {
 			one[i].idle = m
-			l.say("%s: %s idle: p50 %.1f ms, own share %.1f ms", title, subjects[i].name, m.each((*life).took).at(50), m.each((*life).share).at(50))
+			l.say("%s: %s idle: p50 %.1f ms, own share %.1f ms", title, subjects[i].name, m.each((*life).took).at(50),
+				m.each((*life).share).at(50))
 		}
 	}
 	if l.wants("burst", "delete") {
@@ -90,8 +91,8 @@ func (l *lab) round(ctx context.Context, c *contest, subjects []*subject, node s
 	return nil
 }
 
-// byTurns measures single claims. All subjects run, and each gets one claim in its turn, so that a slow phase of the machine
-// affects all of them. In a burst they would disturb each other.
+// byTurns measures single claims. All subjects run, and each gets one claim in its turn, so that a
+// slow phase of the machine affects all of them. In a burst they would disturb each other.
 func (l *lab) byTurns(ctx context.Context, subjects []*subject, node string) ([]measured, error) {
 	var all []*running
 	defer func() {

@@ -67,7 +67,8 @@ func parseStamps(text string, now time.Time) (stamps, error) {
 		if name == nil {
 			continue
 		}
-		// The last attempt counts; but the library starts again with every change of the claim, up to its end.
+		// The last attempt counts; but the library starts again with every change of the claim, up
+		// to its end.
 		if _, again := s.durable[name[1]]; !again || m[2] != "Started" {
 			into[name[1]] = at
 		}

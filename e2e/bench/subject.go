@@ -49,7 +49,8 @@ func agentOf(shape string) *subject {
 		s.class = harness.ClassCSI
 	}
 	s.command = func(l *lab, at place) *exec.Cmd {
-		cmd := exec.Command(l.env.Agent, "--kubeconfig="+at.kubeconfig, "--http-address="+at.address, "--enable-btrfs-quota", staged)
+		cmd := exec.Command(l.env.Agent, "--kubeconfig="+at.kubeconfig, "--http-address="+at.address, "--enable-btrfs-quota",
+			staged)
 		cmd.Env = append(cmd.Env, "NODE_NAME="+at.node)
 		if shape != shapeCSI {
 			cmd.Env = append(cmd.Env, "PV_DIR="+filepath.Join(at.pool, shapeHostPath))
@@ -66,7 +67,8 @@ func agentOf(shape string) *subject {
 func limitOf(shape string) *subject {
 	class := limitClass(shape)
 	return &subject{name: "limit", shape: shape, class: class, command: func(l *lab, at place) *exec.Cmd {
-		return exec.Command(l.limit, "--kubeconfig="+at.kubeconfig, "--node-name="+at.node, "--provisioner="+provisionerOf(class),
+		return exec.Command(l.limit, "--kubeconfig="+at.kubeconfig, "--node-name="+at.node,
+			"--provisioner="+provisionerOf(class),
 			fmt.Sprintf("--csi=%v", shape == shapeCSI), staged)
 	}}
 }
@@ -88,7 +90,8 @@ type running struct {
 	done chan struct{}
 }
 
-// start runs the subject on the node. through is the address of a proxy in front of the API server, or empty.
+// start runs the subject on the node. through is the address of a proxy in front of the API server,
+// or empty.
 func (l *lab) start(ctx context.Context, s *subject, node, through string) (*running, error) {
 	l.began++
 	at := place{
@@ -102,11 +105,13 @@ func (l *lab) start(ctx context.Context, s *subject, node, through string) (*run
 	}
 	if through != "" {
 		var err error
-		if at.kubeconfig, err = redirect(at.kubeconfig, through, filepath.Join(l.env.Dir, fmt.Sprintf("proxy-%d.kubeconfig", l.began))); err != nil {
+		if at.kubeconfig, err = redirect(at.kubeconfig, through,
+			filepath.Join(l.env.Dir, fmt.Sprintf("proxy-%d.kubeconfig", l.began))); err != nil {
 			return nil, err
 		}
 	}
-	r := &running{subject: s, place: at, done: make(chan struct{}), log: filepath.Join(l.env.Dir, "logs", fmt.Sprintf("%s-%d.log", s.name, l.began))}
+	r := &running{subject: s, place: at, done: make(chan struct{}),
+		log: filepath.Join(l.env.Dir, "logs", fmt.Sprintf("%s-%d.log", s.name, l.began))}
 	if err := errors.Join(os.MkdirAll(filepath.Dir(r.log), 0o755), os.MkdirAll(at.pool, 0o700)); err != nil {
 		return nil, err
 	}

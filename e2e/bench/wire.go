@@ -15,10 +15,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// wireClaims is the number of claims of another node that are created and deleted while bytes are counted.
+// wireClaims is the number of claims of another node that are created and deleted while bytes are
+// counted.
 const wireClaims = 100
 
-// proxy forwards connections to the API server and counts the bytes that come back, which are encrypted.
+// proxy forwards connections to the API server and counts the bytes that come back, which are
+// encrypted.
 type proxy struct {
 	net.Listener
 	to       string
@@ -85,8 +87,8 @@ func redirect(kubeconfig, address, to string) (string, error) {
 	return to, clientcmd.WriteToFile(*config, to)
 }
 
-// wire counts what the API server sends a node for claims of another one: to the agent, and to the informers of claims and PVs
-// of an ordinary provisioner.
+// wire counts what the API server sends a node for claims of another one: to the agent, and to the
+// informers of claims and PVs of an ordinary provisioner.
 func (l *lab) wire(ctx context.Context, r *report) error {
 	ours, err := newProxy(l.env.Plane.URL())
 	if err != nil {
@@ -129,7 +131,8 @@ func (l *lab) wire(ctx context.Context, r *report) error {
 	return nil
 }
 
-// lifeBytes returns what each proxy forwarded for one claim of another node, without its idle traffic.
+// lifeBytes returns what each proxy forwarded for one claim of another node, without its idle
+// traffic.
 func (l *lab) lifeBytes(ctx context.Context, s *subject, ours, plain *proxy) ([2]float64, error) {
 	received := func() [2]float64 { return [2]float64{float64(ours.received.Load()), float64(plain.received.Load())} }
 	there := func(int) string { return "wire-there" }

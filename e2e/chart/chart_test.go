@@ -13,7 +13,8 @@ import (
 // -update writes the renders again.
 var update = flag.Bool("update", false, "write the renders again")
 
-// chart is the directory of the chart. Package manifests compares its renders with the kustomizations.
+// chart is the directory of the chart. Package manifests compares its renders with the
+// kustomizations.
 const chart = "../../manifests/chart"
 
 // forms has the values of each render, in the words of helm's --set.
@@ -35,7 +36,8 @@ var forms = map[string][]string{
 	"other-path":    {"form=legacy", "pvDir=/data/volumes"},
 }
 
-// helm runs helm, and returns what it printed, with an error also what it wrote to stderr: it tells there which links it follows.
+// helm runs helm, and returns what it printed, with an error also what it wrote to stderr: it tells
+// there which links it follows.
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	program, err := Helm(t.Context())

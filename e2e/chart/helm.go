@@ -11,7 +11,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/cluster"
 )
 
-// helmVersion is the version of Helm that runs. It is built where it is missing, which takes minutes.
+// helmVersion is the version of Helm that runs. It is built where it is missing, which takes
+// minutes.
 const helmVersion = "v4.3.1"
 
 // Helm returns the path of the program.

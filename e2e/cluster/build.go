@@ -25,7 +25,8 @@ type Binaries struct {
 	cache string
 }
 
-// Path returns the path of a component: kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kubectl, etcd or pause.
+// Path returns the path of a component: kube-apiserver, kube-controller-manager, kube-scheduler,
+// kubelet, kubectl, etcd or pause.
 func (b Binaries) Path(component string) string {
 	switch component {
 	case "etcd":
@@ -53,8 +54,8 @@ import (
 func main() { etcdmain.Main(os.Args) }
 `
 
-// DefaultCacheDir returns the directory of built programs: HPP_E2E_CACHE, or a directory of the user's cache. It can be
-// deleted; the next Build fills it again.
+// DefaultCacheDir returns the directory of built programs: HPP_E2E_CACHE, or a directory of the
+// user's cache. It can be deleted; the next Build fills it again.
 func DefaultCacheDir() (string, error) {
 	if dir := os.Getenv("HPP_E2E_CACHE"); dir != "" {
 		return filepath.Abs(dir)
@@ -66,9 +67,10 @@ func DefaultCacheDir() (string, error) {
 	return filepath.Join(dir, "hostpath-provisioner-e2e"), nil
 }
 
-// Build returns the programs for a Kubernetes version, and compiles those that are not in the cache yet, which takes
-// minutes the first time. An empty version means DefaultVersion. Several processes may call it at once: one builds, the
-// others wait. It needs the go command and the module proxy only when something is missing.
+// Build returns the programs for a Kubernetes version, and compiles those that are not in the cache
+// yet, which takes minutes the first time. An empty version means DefaultVersion. Several processes
+// may call it at once: one builds, the others wait. It needs the go command and the module proxy
+// only when something is missing.
 func Build(ctx context.Context, version string, log io.Writer) (Binaries, error) {
 	return build(ctx, version, NewProgress(log))
 }
@@ -113,8 +115,8 @@ func (b Binaries) missing() []string {
 	return names
 }
 
-// buildAll compiles the named components: etcd and pause in modules of their own, and those of Kubernetes by one go command,
-// which shares the work and links several programs at once.
+// buildAll compiles the named components: etcd and pause in modules of their own, and those of
+// Kubernetes by one go command, which shares the work and links several programs at once.
 func (b Binaries) buildAll(ctx context.Context, names []string, say *Progress) error {
 	src, err := os.MkdirTemp(b.cache, "src-")
 	if err != nil {
@@ -151,7 +153,8 @@ func buildGroups(names []string) [][]string {
 	return groups
 }
 
-// compile builds components of one group in the module src, and renames them into the cache when all are complete.
+// compile builds components of one group in the module src, and renames them into the cache when
+// all are complete.
 func (b Binaries) compile(ctx context.Context, src string, group []string) error {
 	out := filepath.Join(src, "out")
 	if err := os.MkdirAll(out, 0o755); err != nil {
@@ -204,8 +207,8 @@ func (b Binaries) writeWrapper(ctx context.Context, src string) error {
 	return writeFile(src, "go.mod", text)
 }
 
-// moduleFile downloads a module and returns its go.mod, as `go mod edit -json` prints it. The exact version is named, never
-// a query: listings of versions may be refused.
+// moduleFile downloads a module and returns its go.mod, as `go mod edit -json` prints it. The exact
+// version is named, never a query: listings of versions may be refused.
 func moduleFile(ctx context.Context, src, module string) ([]byte, error) {
 	out, err := goCommand(ctx, src, "mod", "download", "-json", module)
 	var found struct{ GoMod, Error string }

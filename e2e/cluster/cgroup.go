@@ -13,13 +13,15 @@ import (
 	"time"
 )
 
-// cgroupName is the group of all processes on the nodes: per node one group for containerd with its shims, and the pods'.
+// cgroupName is the group of all processes on the nodes: per node one group for containerd with its
+// shims, and the pods'.
 const cgroupName = "hpp-e2e"
 
 func nodeCgroup(node string) string    { return filepath.Join("/", cgroupName, node) }
 func runtimeCgroup(node string) string { return filepath.Join(nodeCgroup(node), "runtime") }
 
-// hierarchy is one mounted cgroup tree: the only one with version 2, one per controller with version 1.
+// hierarchy is one mounted cgroup tree: the only one with version 2, one per controller with
+// version 1.
 type hierarchy struct {
 	path    string
 	version int
@@ -66,7 +68,8 @@ func makeCgroup(name string) error {
 
 func (h hierarchy) makeChild(parent, dir string) error {
 	if h.version == 2 {
-		// A child has only the controllers that its parent delegates. A controller that is missing is no error.
+		// A child has only the controllers that its parent delegates. A controller that is missing
+		// is no error.
 		data, _ := os.ReadFile(filepath.Join(parent, "cgroup.controllers"))
 		for controller := range strings.FieldsSeq(string(data)) {
 			_ = os.WriteFile(filepath.Join(parent, "cgroup.subtree_control"), []byte("+"+controller), 0o644)
@@ -102,8 +105,8 @@ func enterCgroup(name string, pid int) error {
 	return nil
 }
 
-// killCgroup kills every process of a group and of the groups below: containers, which are not recorded, and their
-// shims. A group that does not exist is no error.
+// killCgroup kills every process of a group and of the groups below: containers, which are not
+// recorded, and their shims. A group that does not exist is no error.
 func killCgroup(name string) error {
 	end := time.Now().Add(time.Minute)
 	for {
@@ -115,7 +118,8 @@ func killCgroup(name string) error {
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("control group %s: processes %v do not end; see what they wait for in /proc/PID/stack", name, alive)
+			return fmt.Errorf("control group %s: processes %v do not end; see what they wait for in /proc/PID/stack", name,
+				alive)
 		}
 		for _, pid := range alive {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -160,7 +164,8 @@ func removeCgroup(name string) error {
 	return errors.Join(errs...)
 }
 
-// rmdirPatiently retries for a moment: a group stays busy until the kernel has removed its last process.
+// rmdirPatiently retries for a moment: a group stays busy until the kernel has removed its last
+// process.
 func rmdirPatiently(dir string) error {
 	var err error
 	for range 100 {

@@ -1,7 +1,9 @@
-// Package cluster runs a real Kubernetes on one Linux machine: control planes for tests on the loopback
-// interface, and whole clusters whose nodes each have their own mount namespace, kubelet and containerd.
+// Package cluster runs a real Kubernetes on one Linux machine: control planes for tests on the
+// loopback interface, and whole clusters whose nodes each have their own mount namespace, kubelet
+// and containerd.
 //
-// Everything is built from Go modules and Debian packages; no container engine and no image registry is needed.
+// Everything is built from Go modules and Debian packages; no container engine and no image
+// registry is needed.
 package cluster
 
 import (
@@ -15,13 +17,15 @@ import (
 	"sync"
 )
 
-// MaxNodes is the maximum number of nodes of a cluster. The API server reads their credentials when it starts.
+// MaxNodes is the maximum number of nodes of a cluster. The API server reads their credentials when
+// it starts.
 const MaxNodes = 3
 
 // ErrNotUp is returned by Open when the state directory holds no running cluster.
 var ErrNotUp = errors.New("no cluster is up")
 
-// UpOptions are the options of Up. The zero value is a cluster of one node in the default directories.
+// UpOptions are the options of Up. The zero value is a cluster of one node in the default
+// directories.
 type UpOptions struct {
 	// StateDir is the directory of all files of the cluster. Empty means DefaultStateDir.
 	StateDir string
@@ -29,7 +33,8 @@ type UpOptions struct {
 	Version string
 	// Nodes is the number of nodes, 1 to MaxNodes. Zero means one.
 	Nodes int
-	// Hostnames overrides the kubernetes.io/hostname label by node name; without an entry it is the node's name.
+	// Hostnames overrides the kubernetes.io/hostname label by node name; without an entry it is the
+	// node's name.
 	Hostnames map[string]string
 	// ExtraArgs are further flags by component, such as "kube-apiserver": {"--v=4"}.
 	ExtraArgs map[string][]string
@@ -58,7 +63,8 @@ func (o *UpOptions) complete() error {
 	return nil
 }
 
-// Cluster is a running cluster with real nodes. It does not end with the process that started it; Down ends it.
+// Cluster is a running cluster with real nodes. It does not end with the process that started it;
+// Down ends it.
 type Cluster struct {
 	dir   string
 	state *state
@@ -105,8 +111,8 @@ func (c *Cluster) eachNode(f func(*Node) error) error {
 	return errors.Join(errs...)
 }
 
-// Open returns the cluster that another process started in dir; an empty dir means DefaultStateDir. It returns ErrNotUp
-// if there is none, or none that is complete.
+// Open returns the cluster that another process started in dir; an empty dir means DefaultStateDir.
+// It returns ErrNotUp if there is none, or none that is complete.
 func Open(dir string) (*Cluster, error) {
 	if dir == "" {
 		dir = DefaultStateDir()
@@ -118,7 +124,8 @@ func Open(dir string) (*Cluster, error) {
 	case err != nil:
 		return nil, err
 	case !s.Ready || s.Boot != bootID():
-		return nil, fmt.Errorf("state directory %s: %w, only remains of one; 'cluster up' or 'cluster down' clears them", dir, ErrNotUp)
+		return nil, fmt.Errorf("state directory %s: %w, only remains of one; 'cluster up' or 'cluster down' clears them", dir,
+			ErrNotUp)
 	}
 	plane, err := OpenControlPlane(filepath.Join(dir, "control-plane"))
 	if err != nil {
@@ -146,8 +153,8 @@ func (c *Cluster) ended() []string {
 	return names
 }
 
-// runs reports whether at least one process of the cluster is running. None is after a restart of the container that they
-// ran in, which is no restart of the machine.
+// runs reports whether at least one process of the cluster is running. None is after a restart of
+// the container that they ran in, which is no restart of the machine.
 func (c *Cluster) runs() bool {
 	return slices.ContainsFunc(c.Status(), func(s ProcessStatus) bool { return s.PID != 0 })
 }

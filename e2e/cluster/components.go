@@ -9,7 +9,8 @@ import (
 
 const serviceRange = "10.96.0.0/16"
 
-// serviceIP is the first address of serviceRange. Pods reach the API server at it, as KUBERNETES_SERVICE_HOST.
+// serviceIP is the first address of serviceRange. Pods reach the API server at it, as
+// KUBERNETES_SERVICE_HOST.
 const serviceIP = "10.96.0.1"
 
 func (s settings) url() string { return "https://" + net.JoinHostPort(s.Address, strconv.Itoa(s.Port)) }
@@ -63,13 +64,15 @@ func (s settings) apiServerArgs() []string {
 		"--service-account-key-file=" + signingKey(s.Dir),
 		"--service-account-signing-key-file=" + signingKey(s.Dir),
 		"--kubelet-preferred-address-types=InternalIP", // the nodes' names cannot be resolved
-		// The kubernetes service gets no endpoints: there is no route to them, and a loopback address is refused.
+		// The kubernetes service gets no endpoints: there is no route to them, and a loopback
+		// address is refused.
 		"--endpoint-reconciler-type=none",
 		// Webhooks are reached at the addresses of their pods: there is no service proxy.
 		"--enable-aggregator-routing=true",
 	}
 	if net.ParseIP(s.Address).IsLoopback() {
-		// Used only in certificates and the like. Without it a machine without a default route is refused.
+		// Used only in certificates and the like. Without it a machine without a default route is
+		// refused.
 		args = append(args, "--advertise-address="+serviceIP)
 	}
 	return args

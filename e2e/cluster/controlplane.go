@@ -20,12 +20,13 @@ import (
 
 // Options are the options of a control plane. Only Dir is required.
 type Options struct {
-	// Dir is for the database, the credentials and the logs. It must be empty or absent, and stays after Stop.
+	// Dir is for the database, the credentials and the logs. It must be empty or absent, and stays
+	// after Stop.
 	Dir string
 	// Version is the Kubernetes version. Empty means DefaultVersion.
 	Version string
-	// Kubelets is set if real nodes will join. Without it no controller checks heartbeats, so that nodes of CreateNode
-	// stay ready.
+	// Kubelets is set if real nodes will join. Without it no controller checks heartbeats, so that
+	// nodes of CreateNode stay ready.
 	Kubelets bool
 	// Detach lets the processes outlive this one. Without it they end with it, however it ends.
 	Detach bool
@@ -34,14 +35,15 @@ type Options struct {
 	Port    int
 	// Durable makes etcd flush every write to the disk, as in a cluster that keeps its data.
 	Durable bool
-	// ExtraArgs are further flags by component, such as "kube-controller-manager": {"--pvclaimbinder-sync-period=1s"}.
+	// ExtraArgs are further flags by component, such as "kube-controller-manager":
+	// {"--pvclaimbinder-sync-period=1s"}.
 	ExtraArgs map[string][]string
 	// Log receives a line for every step. Nil discards them.
 	Log io.Writer
 }
 
-// ControlPlane is etcd, an API server with RBAC, a controller manager and a scheduler, as processes of this machine.
-// Several can run at once.
+// ControlPlane is etcd, an API server with RBAC, a controller manager and a scheduler, as processes
+// of this machine. Several can run at once.
 type ControlPlane struct {
 	settings settings
 	bins     Binaries
@@ -61,9 +63,9 @@ type settings struct {
 	ExtraArgs map[string][]string `json:"extraArgs,omitempty"`
 }
 
-// StartControlPlane starts a control plane and returns when pods can be created in it, about three seconds later. The
-// first call for a Kubernetes version compiles it. The caller calls Stop. An error has the end of the log of the component
-// that failed; no process is left then.
+// StartControlPlane starts a control plane and returns when pods can be created in it, about three
+// seconds later. The first call for a Kubernetes version compiles it. The caller calls Stop. An
+// error has the end of the log of the component that failed; no process is left then.
 func StartControlPlane(ctx context.Context, o Options) (*ControlPlane, error) {
 	return startControlPlane(ctx, o, NewProgress(o.Log))
 }
@@ -200,7 +202,8 @@ func (c *ControlPlane) process(component string) Process {
 	return Process{Title: component, Name: component, Dir: c.settings.Dir}
 }
 
-// processes lists all components in the order in which they are ended: the clients first, the database last.
+// processes lists all components in the order in which they are ended: the clients first, the
+// database last.
 func (c *ControlPlane) processes() []Process {
 	var list []Process
 	for _, name := range []string{"kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd"} {
@@ -240,12 +243,14 @@ func (c *ControlPlane) Client() (kubernetes.Interface, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.ContentType = "application/vnd.kubernetes.protobuf" // cheaper than JSON for both sides: tests ask again and again
+	// cheaper than JSON for both sides: tests ask again and again
+	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = config.ContentType + ",application/json"
 	return kubernetes.NewForConfig(config)
 }
 
-// Kubectl runs kubectl as the administrator, and returns what it printed. An error has its standard error.
+// Kubectl runs kubectl as the administrator, and returns what it printed. An error has its standard
+// error.
 func (c *ControlPlane) Kubectl(stdin string, args ...string) (string, error) {
 	cmd := exec.Command(c.bins.Path("kubectl"), append([]string{"--kubeconfig", c.Kubeconfig()}, args...)...)
 	cmd.Stdin = strings.NewReader(stdin)
@@ -258,11 +263,12 @@ func (c *ControlPlane) Kubectl(stdin string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// StopAPIServer kills the API server, as a crash does, and nothing else. It does nothing if the API server has ended.
+// StopAPIServer kills the API server, as a crash does, and nothing else. It does nothing if the API
+// server has ended.
 func (c *ControlPlane) StopAPIServer() error { return c.process("kube-apiserver").Stop(0) }
 
-// StartAPIServer starts the API server again, on the same address and data, and returns when it is ready. If it runs,
-// StartAPIServer only waits.
+// StartAPIServer starts the API server again, on the same address and data, and returns when it is
+// ready. If it runs, StartAPIServer only waits.
 func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 	if _, alive := c.process("kube-apiserver").PID(); !alive {
 		if err := c.start("kube-apiserver"); err != nil {
@@ -272,8 +278,8 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 	return c.awaitAPIServer(ctx)
 }
 
-// Stop kills all processes. It does nothing when it is called again. The directory stays, for its logs; the caller
-// removes it.
+// Stop kills all processes. It does nothing when it is called again. The directory stays, for its
+// logs; the caller removes it.
 func (c *ControlPlane) Stop() error {
 	var errs []error
 	for _, p := range c.processes() {

@@ -25,8 +25,8 @@ type user struct {
 	groups string
 }
 
-// users are the administrator, the components with the identities of Kubernetes' own roles, and the kubelets of all
-// possible nodes.
+// users are the administrator, the components with the identities of Kubernetes' own roles, and the
+// kubelets of all possible nodes.
 func users() []user {
 	list := []user{
 		{"admin", "admin", "system:masters"},
@@ -39,7 +39,8 @@ func users() []user {
 	return list
 }
 
-// writeCredentials creates the key that signs service account tokens, and a token for each user, unless they exist.
+// writeCredentials creates the key that signs service account tokens, and a token for each user,
+// unless they exist.
 func writeCredentials(dir string) (tokens map[string]string, err error) {
 	tokens = map[string]string{}
 	var file strings.Builder
@@ -63,16 +64,19 @@ func writeCredentials(dir string) (tokens map[string]string, err error) {
 func tokenFile(dir string) string  { return filepath.Join(dir, "tokens.csv") }
 func signingKey(dir string) string { return filepath.Join(dir, "service-accounts.key") }
 
-// servingCertificate has the API server's certificate and the authority that signed it, which clients trust.
+// servingCertificate has the API server's certificate and the authority that signed it, which
+// clients trust.
 func servingCertificate(dir string) string { return filepath.Join(dir, "apiserver.crt") }
 func servingKey(dir string) string         { return filepath.Join(dir, "apiserver.key") }
 
-// writeServingPair creates the certificate of an API server at the address. The API server could make one itself, but it creates
-// the file before it writes it, so that a kubeconfig made meanwhile trusts nothing.
+// writeServingPair creates the certificate of an API server at the address. The API server could
+// make one itself, but it creates the file before it writes it, so that a kubeconfig made meanwhile
+// trusts nothing.
 func writeServingPair(dir, address string) error {
 	// The names and the first address of the service network are those that clients in pods use.
 	names := []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost"}
-	pair, key, err := cert.GenerateSelfSignedCertKey(address, []net.IP{net.ParseIP("127.0.0.1"), net.ParseIP(serviceIP)}, names)
+	pair, key, err := cert.GenerateSelfSignedCertKey(address, []net.IP{net.ParseIP("127.0.0.1"), net.ParseIP(serviceIP)},
+		names)
 	if err != nil {
 		return fmt.Errorf("certificate of the API server: %w", err)
 	}

@@ -11,10 +11,11 @@ import (
 	"syscall"
 )
 
-// Down ends the cluster in dir and removes everything that it created on the machine: processes, mounts, network
-// interfaces, control groups, directories, kernel settings. It ends only processes that the cluster recorded and those in
-// its control groups. It also removes what a failed Up or a restart of the machine left. It does nothing if there is no
-// cluster. An empty dir means DefaultStateDir.
+// Down ends the cluster in dir and removes everything that it created on the machine: processes,
+// mounts, network interfaces, control groups, directories, kernel settings. It ends only processes
+// that the cluster recorded and those in its control groups. It also removes what a failed Up or a
+// restart of the machine left. It does nothing if there is no cluster. An empty dir means
+// DefaultStateDir.
 func Down(dir string, log io.Writer) error {
 	if dir == "" {
 		dir = DefaultStateDir()
@@ -37,7 +38,8 @@ func Down(dir string, log io.Writer) error {
 	return nil
 }
 
-// takeDown undoes every step of Up that is in its state. It deletes the state last, so that it can be repeated.
+// takeDown undoes every step of Up that is in its state. It deletes the state last, so that it can
+// be repeated.
 func takeDown(dir string) error {
 	s, err := readState(dir)
 	if err != nil {
@@ -62,8 +64,9 @@ func takeDown(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// unmountBelow unmounts what tests mounted on the host below dir, the innermost first. The nodes' own mounts disappear
-// with their namespaces. After an error nothing may be removed: a removal would reach through a mount.
+// unmountBelow unmounts what tests mounted on the host below dir, the innermost first. The nodes'
+// own mounts disappear with their namespaces. After an error nothing may be removed: a removal
+// would reach through a mount.
 func unmountBelow(dir string) error {
 	for {
 		data, err := os.ReadFile("/proc/self/mounts")
@@ -81,7 +84,8 @@ func unmountBelow(dir string) error {
 	}
 }
 
-// mountsBelow lists the mount points at or below dir from the text of /proc/mounts, in the order in which they were made.
+// mountsBelow lists the mount points at or below dir from the text of /proc/mounts, in the order in
+// which they were made.
 func mountsBelow(dir, mounts string) []string {
 	// The kernel writes these characters as octal numbers.
 	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)

@@ -18,8 +18,8 @@ import (
 	"strings"
 )
 
-// Names of the images that every node has. A pod that uses one sets imagePullPolicy: IfNotPresent, because their tag
-// makes Always the default, and there is no registry to pull from.
+// Names of the images that every node has. A pod that uses one sets imagePullPolicy: IfNotPresent,
+// because their tag makes Always the default, and there is no registry to pull from.
 const (
 	BusyboxImage = "localhost/hpp-e2e/busybox:latest"
 	PauseImage   = "localhost/hpp-e2e/pause:latest"
@@ -37,7 +37,8 @@ type Image struct {
 	Environment []string
 }
 
-// ImageFile is one file of an image. A mode with fs.ModeDir is a directory; a Link makes it a symbolic link.
+// ImageFile is one file of an image. A mode with fs.ModeDir is a directory; a Link makes it a
+// symbolic link.
 type ImageFile struct {
 	Path string // absolute
 	Mode fs.FileMode
@@ -45,8 +46,8 @@ type ImageFile struct {
 	Link string
 }
 
-// WriteArchive writes the image as a docker-archive, which containerd, podman and docker can load. The same image always
-// has the same bytes.
+// WriteArchive writes the image as a docker-archive, which containerd, podman and docker can load.
+// The same image always has the same bytes.
 func (m Image) WriteArchive(w io.Writer) error {
 	layer, err := m.layer()
 	if err != nil {
@@ -141,7 +142,8 @@ func BinaryImage(name, program string) (Image, error) {
 	}, nil
 }
 
-// readStatic reads a program. It returns an error if the program is dynamic, because the image has no loader.
+// readStatic reads a program. It returns an error if the program is dynamic, because the image has
+// no loader.
 func readStatic(program string) ([]byte, error) {
 	f, err := elf.Open(program)
 	if err != nil {
@@ -150,13 +152,15 @@ func readStatic(program string) ([]byte, error) {
 	defer func() { _ = f.Close() }()
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
-			return nil, fmt.Errorf("%s: is linked dynamically; build it with CGO_ENABLED=0, or install the static package", program)
+			return nil, fmt.Errorf("%s: is linked dynamically; build it with CGO_ENABLED=0, or install the static package",
+				program)
 		}
 	}
 	return os.ReadFile(program)
 }
 
-// busyboxImage returns an image with every applet of the machine's static busybox under its own name.
+// busyboxImage returns an image with every applet of the machine's static busybox under its own
+// name.
 func busyboxImage(program string) (Image, error) {
 	data, err := readStatic(program)
 	if err != nil {

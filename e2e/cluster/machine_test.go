@@ -48,7 +48,8 @@ func TestProcess(t *testing.T) {
 	if _, alive := p.PID(); alive {
 		t.Fatal("it still runs")
 	}
-	// Another process under the recorded ID is not ours: it must not be found, and so never be ended.
+	// Another process under the recorded ID is not ours: it must not be found, and so never be
+	// ended.
 	other := processRecord{PID: os.Getpid(), Start: 1, Boot: bootID()}
 	if err := writeJSON(p.record(), other); err != nil {
 		t.Fatal(err)
@@ -58,8 +59,8 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// The caller's shell may have files open without the mark that closes them for children, such as a lock. What outlives the caller must
-// not hold them.
+// The caller's shell may have files open without the mark that closes them for children, such as a
+// lock. What outlives the caller must not hold them.
 func TestProcessHoldsNoFiles(t *testing.T) {
 	var pipe [2]int
 	if err := syscall.Pipe(pipe[:]); err != nil {

@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// hostLink is a bridge without ports. It has the nodes' addresses and the first service address, on which the API server
-// listens, so that pods reach it without a service proxy. Each node has another bridge for its pods.
+// hostLink is a bridge without ports. It has the nodes' addresses and the first service address, on
+// which the API server listens, so that pods reach it without a service proxy. Each node has
+// another bridge for its pods.
 const hostLink = "hpp-e2e0"
 
 func podLink(index int) string   { return fmt.Sprintf("hpp-e2e%d", index+1) }
@@ -27,11 +28,13 @@ func links(n int) []string {
 	return list
 }
 
-// findLinks returns an error if one of the interfaces exists: another cluster is up, and would lose it.
+// findLinks returns an error if one of the interfaces exists: another cluster is up, and would lose
+// it.
 func findLinks(names []string) error {
 	for _, name := range names {
 		if _, err := net.InterfaceByName(name); err == nil {
-			return fmt.Errorf("network interface %s exists: a cluster with another state directory is up; end it with 'cluster down', "+
+			return fmt.Errorf("network interface %s exists: a cluster with another state directory is up; end it with "+
+				"'cluster down', "+
 				"or remove what is left of it with 'ip link delete %s'", name, name)
 		}
 	}
@@ -75,7 +78,8 @@ func ip(args ...string) error {
 	return nil
 }
 
-// sysctls are the kernel settings that the kubelet and the bridge plugin change for the whole machine.
+// sysctls are the kernel settings that the kubelet and the bridge plugin change for the whole
+// machine.
 var sysctls = []string{
 	"net/ipv4/ip_forward", "vm/overcommit_memory", "vm/panic_on_oom",
 	"kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",

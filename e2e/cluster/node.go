@@ -49,15 +49,16 @@ func newNode(index int, s nodeState, stateDir string, plane *ControlPlane) *Node
 // Dir returns the node's directory on the host, with its logs and all its files.
 func (n *Node) Dir() string { return n.dir }
 
-// VolumesDir returns the directory of the host that the node has at /var/hpvolumes. A mount in it on one side is not
-// visible on the other.
+// VolumesDir returns the directory of the host that the node has at /var/hpvolumes. A mount in it
+// on one side is not visible on the other.
 func (n *Node) VolumesDir() string { return filepath.Join(n.dir, "hpvolumes") }
 
 func (n *Node) process(name string) Process {
 	return Process{Title: n.Name + " " + name, Name: name, Dir: n.dir}
 }
 
-// processes returns the processes in the order in which they are ended. The namespace ends with the last one.
+// processes returns the processes in the order in which they are ended. The namespace ends with the
+// last one.
 func (n *Node) processes() []Process {
 	return []Process{n.process("kubelet"), n.process("containerd"), n.process("namespace")}
 }
@@ -73,7 +74,8 @@ func (n *Node) Command(ctx context.Context, argv ...string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// inside wraps a command so that it runs in the mount namespace. nsenter executes it, so the process ID stays.
+// inside wraps a command so that it runs in the mount namespace. nsenter executes it, so the
+// process ID stays.
 func (n *Node) inside(argv ...string) ([]string, error) {
 	pid, alive := n.process("namespace").PID()
 	if !alive {
@@ -121,8 +123,9 @@ func (n *Node) writeConfig() error {
 	)
 }
 
-// startNamespace starts a process that only holds the node's mount namespace. Mounts in it do not propagate to the host.
-// Inside, all mounts are shared, as containers with bidirectional mounts need it.
+// startNamespace starts a process that only holds the node's mount namespace. Mounts in it do not
+// propagate to the host. Inside, all mounts are shared, as containers with bidirectional mounts
+// need it.
 func (n *Node) startNamespace(ctx context.Context) error {
 	ready := filepath.Join(n.dir, "namespace-ready")
 	script := []string{"set -e", "mount --make-rprivate /"}
@@ -183,7 +186,8 @@ func (n *Node) run(ctx context.Context, argv ...string) error {
 // StopKubelet kills the kubelet; pods continue to run. It does nothing if the kubelet has ended.
 func (n *Node) StopKubelet() error { return n.process("kubelet").Stop(0) }
 
-// StartKubelet starts the kubelet; AwaitReady waits until it has joined. It does nothing if the kubelet runs.
+// StartKubelet starts the kubelet; AwaitReady waits until it has joined. It does nothing if the
+// kubelet runs.
 func (n *Node) StartKubelet() error {
 	p := n.process("kubelet")
 	if _, alive := p.PID(); alive {
@@ -219,9 +223,11 @@ func (n *Node) AwaitReady(ctx context.Context) error {
 	})
 }
 
-// kubeletHealth asks the kubelet itself: after its restart the Node object still has its former status.
+// kubeletHealth asks the kubelet itself: after its restart the Node object still has its former
+// status.
 func (n *Node) kubeletHealth(ctx context.Context) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(n.IP, "10248")+"/healthz", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(n.IP, "10248")+"/healthz",
+		nil)
 	if err != nil {
 		return err
 	}

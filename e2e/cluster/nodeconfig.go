@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// nodePath is a directory that each node has for itself: host is its name in the node's directory, inside its path in the
-// node's mount namespace.
+// nodePath is a directory that each node has for itself: host is its name in the node's directory,
+// inside its path in the node's mount namespace.
 type nodePath struct{ host, inside string }
 
 const volumesPath = "/var/hpvolumes"
@@ -51,8 +51,8 @@ state = "/run/containerd"
 `, containerdSocket, PauseImage, snapshotter, cniPlugins)
 }
 
-// cniConfig routes pods through a bridge of the host. They reach the host, the API server and each other only: there is
-// no masquerading, so no firewall rule is needed.
+// cniConfig routes pods through a bridge of the host. They reach the host, the API server and each
+// other only: there is no masquerading, so no firewall rule is needed.
 func cniConfig(index int) string {
 	return fmt.Sprintf(`{
   "cniVersion": "0.4.0",
@@ -71,8 +71,9 @@ func cniConfig(index int) string {
 `, podLink(index), podSubnet(index))
 }
 
-// kubeletConfig is for a node that shares a machine with other nodes and other work: it reserves nothing, evicts no pod,
-// and allows anyone on the machine to execute commands in pods and read logs.
+// kubeletConfig is for a node that shares a machine with other nodes and other work: it reserves
+// nothing, evicts no pod, and allows anyone on the machine to execute commands in pods and read
+// logs.
 func kubeletConfig(n *Node, minor int) string {
 	text := fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -105,7 +106,8 @@ kubeAPIBurst: 400
 	return text
 }
 
-// snapshotter is overlayfs if the state directory allows it: an overlay cannot be on another overlay.
+// snapshotter is overlayfs if the state directory allows it: an overlay cannot be on another
+// overlay.
 func snapshotter(dir string) string {
 	if filesystemMagic(dir) == overlayMagic {
 		return "native"

@@ -12,11 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// CreateNode creates a node without a kubelet. It is ready and has room, so that pods are scheduled to it, but they never
-// run. Its label kubernetes.io/hostname is hostname, or the name if that is empty; the other labels are added. It returns
-// an error if the node exists. The control plane must have been started without Kubelets; otherwise the node is soon
-// declared lost. Pods on it end only if they are deleted with a grace period of zero.
-func (c *ControlPlane) CreateNode(ctx context.Context, name, hostname string, labels map[string]string) (*corev1.Node, error) {
+// CreateNode creates a node without a kubelet. It is ready and has room, so that pods are scheduled
+// to it, but they never run. Its label kubernetes.io/hostname is hostname, or the name if that is
+// empty; the other labels are added. It returns an error if the node exists. The control plane must
+// have been started without Kubelets; otherwise the node is soon declared lost. Pods on it end only
+// if they are deleted with a grace period of zero.
+func (c *ControlPlane) CreateNode(ctx context.Context, name, hostname string,
+	labels map[string]string) (*corev1.Node, error) {
 	client, err := c.Client()
 	if err != nil {
 		return nil, err
@@ -59,9 +61,9 @@ func handmadeNode(name, hostname string, labels map[string]string) *corev1.Node 
 	}
 }
 
-// ServiceAccountKubeconfig writes a kubeconfig with the permissions of a service account, valid for a day, and returns its
-// path. It creates the account if there is none; the namespace must exist. With it an agent runs as a process of this
-// machine under the RBAC rules that it has in a pod.
+// ServiceAccountKubeconfig writes a kubeconfig with the permissions of a service account, valid for
+// a day, and returns its path. It creates the account if there is none; the namespace must exist.
+// With it an agent runs as a process of this machine under the RBAC rules that it has in a pod.
 func (c *ControlPlane) ServiceAccountKubeconfig(ctx context.Context, namespace, name string) (string, error) {
 	client, err := c.Client()
 	if err != nil {
@@ -76,23 +78,27 @@ func (c *ControlPlane) ServiceAccountKubeconfig(ctx context.Context, namespace, 
 	return path, c.writeToken(ctx, path, namespace, name, nil)
 }
 
-// PodKubeconfig writes a kubeconfig as ServiceAccountKubeconfig does, with a token that is bound to the pod, as a kubelet
-// requests it: the token names the pod's node, and ends with the pod. The pod must have a node.
+// PodKubeconfig writes a kubeconfig as ServiceAccountKubeconfig does, with a token that is bound to
+// the pod, as a kubelet requests it: the token names the pod's node, and ends with the pod. The pod
+// must have a node.
 func (c *ControlPlane) PodKubeconfig(ctx context.Context, pod *corev1.Pod) (string, error) {
 	path := kubeconfigPath(c.settings.Dir, pod.Namespace+"-pod-"+pod.Name)
-	return path, c.writeToken(ctx, path, pod.Namespace, pod.Spec.ServiceAccountName, &authenticationv1.BoundObjectReference{
-		APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID,
-	})
+	return path, c.writeToken(ctx, path, pod.Namespace, pod.Spec.ServiceAccountName,
+		&authenticationv1.BoundObjectReference{
+			APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID,
+		})
 }
 
 // writeToken writes a kubeconfig with a token of the account, valid for a day.
-func (c *ControlPlane) writeToken(ctx context.Context, path, namespace, name string, bound *authenticationv1.BoundObjectReference) error {
+func (c *ControlPlane) writeToken(ctx context.Context, path, namespace, name string,
+	bound *authenticationv1.BoundObjectReference) error {
 	client, err := c.Client()
 	if err != nil {
 		return err
 	}
 	day := int64(24 * 60 * 60)
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &day, BoundObjectRef: bound}}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &day,
+		BoundObjectRef: bound}}
 	token, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, request, metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("token of service account %s/%s: %w", namespace, name, err)

@@ -10,16 +10,18 @@ import (
 	"sync"
 )
 
-// Servers listen below the ports that the kernel gives to clients (ip_local_port_range in ip(7), by default from 32768):
-// when a killed server is started again, no client may have its port.
+// Servers listen below the ports that the kernel gives to clients (ip_local_port_range in ip(7), by
+// default from 32768): when a killed server is started again, no client may have its port.
 const (
 	firstPort  = 20000
 	blockPorts = 120
-	// blockCount is the number of blocks that a process can lock. The ports above them are for servers that outlive their process.
+	// blockCount is the number of blocks that a process can lock. The ports above them are for
+	// servers that outlive their process.
 	blockCount = 99
 )
 
-// blocks are the blocks of this process: ports and loopback addresses that no other process of these tests on this machine uses.
+// blocks are the blocks of this process: ports and loopback addresses that no other process of
+// these tests on this machine uses.
 type blocks struct {
 	mu     sync.Mutex
 	name   string // begins the names of the locks
@@ -27,8 +29,8 @@ type blocks struct {
 	next   int // port of the last block
 }
 
-// locked is a block with its lock, a socket in the abstract namespace. The kernel removes the socket with the process. Like the ports,
-// it is of one network namespace; see unix(7).
+// locked is a block with its lock, a socket in the abstract namespace. The kernel removes the
+// socket with the process. Like the ports, it is of one network namespace; see unix(7).
 type locked struct {
 	number int
 	lock   net.Listener
@@ -36,8 +38,9 @@ type locked struct {
 
 var ours = &blocks{name: "hostpath-provisioner-e2e-block"}
 
-// FreePorts returns n different free ports of the loopback interface. No other process of these tests gets them while this one runs.
-// Servers that outlive this process get detached ports, which are free now.
+// FreePorts returns n different free ports of the loopback interface. No other process of these
+// tests gets them while this one runs. Servers that outlive this process get detached ports, which
+// are free now.
 func FreePorts(n int, detached bool) ([]int, error) {
 	if detached {
 		return outliving(n)
@@ -47,8 +50,8 @@ func FreePorts(n int, detached bool) ([]int, error) {
 	return ours.ports(n)
 }
 
-// Loopback returns the n-th address of this process. No other process of these tests gets it while this one runs, and no outgoing
-// connection uses it.
+// Loopback returns the n-th address of this process. No other process of these tests gets it while
+// this one runs, and no outgoing connection uses it.
 func Loopback(n int) (string, error) {
 	ours.mu.Lock()
 	defer ours.mu.Unlock()
@@ -64,7 +67,8 @@ func (b *blocks) loopback(n int) (string, error) {
 	return fmt.Sprintf("127.%d.%d.%d", 100+b.locked[0].number, n/250, 1+n%250), nil
 }
 
-// ports returns free ports in ascending order within a block, each once. Another program may listen on a port of the block.
+// ports returns free ports in ascending order within a block, each once. Another program may listen
+// on a port of the block.
 func (b *blocks) ports(n int) (ports []int, err error) {
 	for len(ports) < n {
 		if len(b.locked) == 0 || b.next == blockPorts {
@@ -81,7 +85,8 @@ func (b *blocks) ports(n int) (ports []int, err error) {
 	return ports, nil
 }
 
-// another locks a block. Processes begin the search at different numbers, so that addresses are not used again at once.
+// another locks a block. Processes begin the search at different numbers, so that addresses are not
+// used again at once.
 func (b *blocks) another() error {
 	var err error
 	for i := range blockCount {

@@ -21,7 +21,8 @@ func end(b *blocks) {
 	b.locked = nil
 }
 
-// Two processes share neither ports nor addresses, and no port comes twice, not even after the server that had it has ended.
+// Two processes share neither ports nor addresses, and no port comes twice, not even after the
+// server that had it has ended.
 func TestFreePorts(t *testing.T) {
 	all, addresses := map[int]bool{}, map[string]bool{}
 	for range 2 {

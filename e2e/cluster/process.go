@@ -16,15 +16,16 @@ import (
 	"time"
 )
 
-// Process is a program that runs in the background, in a directory with its record and its log. Any process that knows the
-// directory can manage it, not only its parent.
+// Process is a program that runs in the background, in a directory with its record and its log. Any
+// process that knows the directory can manage it, not only its parent.
 type Process struct {
 	Title string // for people: "node-01 kubelet"
 	Name  string // for files: "kubelet"
 	Dir   string // for the directories logs and processes
 }
 
-// processRecord identifies a process: IDs are used again, but not with the same start time in one boot.
+// processRecord identifies a process: IDs are used again, but not with the same start time in one
+// boot.
 type processRecord struct {
 	PID   int      `json:"pid"`
 	Start uint64   `json:"start"` // clock ticks since boot
@@ -36,8 +37,8 @@ type processRecord struct {
 func (p Process) Log() string    { return filepath.Join(p.Dir, "logs", p.Name+".log") }
 func (p Process) record() string { return filepath.Join(p.Dir, "processes", p.Name+".json") }
 
-// Start runs argv with its output in the log. A detached process outlives this one; any other ends with it, however it
-// ends. attr may be nil.
+// Start runs argv with its output in the log. A detached process outlives this one; any other ends
+// with it, however it ends. attr may be nil.
 func (p Process) Start(detach bool, attr *syscall.SysProcAttr, argv ...string) error {
 	for _, file := range []string{p.Log(), p.record()} {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -89,8 +90,8 @@ func (p Process) PID() (int, bool) {
 	return r.PID, true
 }
 
-// Stop ends the process: with SIGTERM, and after grace with SIGKILL. Zero grace kills at once. It does nothing if the
-// process does not run.
+// Stop ends the process: with SIGTERM, and after grace with SIGKILL. Zero grace kills at once. It
+// does nothing if the process does not run.
 func (p Process) Stop(grace time.Duration) error {
 	pid, ok := p.PID()
 	if !ok {
@@ -130,11 +131,12 @@ func (p Process) tail() string {
 	return fmt.Sprintf("the last lines of %s:\n  %s", p.Log(), bytes.Join(lines, []byte("\n  ")))
 }
 
-// patience is how long a process may take until it is ready: seconds, but minutes on a machine that is busy with other tests.
+// patience is how long a process may take until it is ready: seconds, but minutes on a machine that
+// is busy with other tests.
 const patience = 3 * time.Minute
 
-// Await calls ready every 100 ms until it returns nil. It returns an error with the end of the log if the process ends,
-// after the patience of three minutes, or when the context ends.
+// Await calls ready every 100 ms until it returns nil. It returns an error with the end of the log
+// if the process ends, after the patience of three minutes, or when the context ends.
 func (p Process) Await(ctx context.Context, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -165,7 +167,8 @@ func startTime(pid int) (ticks uint64, alive bool) {
 	return parseStat(string(data))
 }
 
-// parseStat parses a line of proc_pid_stat(5). The second field is a name in parentheses that may contain anything.
+// parseStat parses a line of proc_pid_stat(5). The second field is a name in parentheses that may
+// contain anything.
 func parseStat(line string) (ticks uint64, alive bool) {
 	const state, start = 0, 19 // counted from the field after the name
 	end := strings.LastIndexByte(line, ')')
@@ -180,8 +183,9 @@ func parseStat(line string) (ticks uint64, alive bool) {
 	return ticks, err == nil && fields[state] != "Z" && fields[state] != "X"
 }
 
-// keepFiles has no child inherit what this process inherited from the shell, except the first three files: a detached process would
-// keep pipes and locks of the caller for as long as it runs. Kernels before 5.11 lack the call; there it does nothing.
+// keepFiles has no child inherit what this process inherited from the shell, except the first three
+// files: a detached process would keep pipes and locks of the caller for as long as it runs.
+// Kernels before 5.11 lack the call; there it does nothing.
 func keepFiles() {
 	const closeRange, cloexec = 436, 1 << 2 // close_range(2), CLOSE_RANGE_CLOEXEC
 	_, _, _ = syscall.Syscall(closeRange, 3, math.MaxUint32, cloexec)

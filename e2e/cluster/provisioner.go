@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// The release of the provisioner sidecar. Not every module proxy has the version of the snapshot client that it names;
-// this one has the same API.
+// The release of the provisioner sidecar. Not every module proxy has the version of the snapshot
+// client that it names; this one has the same API.
 const (
 	provisionerPath    = "github.com/kubernetes-csi/external-provisioner/v6"
 	provisionerVersion = "v6.3.0"
@@ -20,11 +20,13 @@ const (
 	snapshotClientVersion = "v8.6.0"
 )
 
-// ProvisionerImage is the sidecar's name in manifests/csi-sidecars. The image is imported, not pulled.
+// ProvisionerImage is the sidecar's name in manifests/csi-sidecars. The image is imported, not
+// pulled.
 const ProvisionerImage = "registry.k8s.io/sig-storage/csi-provisioner:" + provisionerVersion
 
-// BuildProvisioner returns the standard provisioner sidecar, a static program. If it is not in the cache, BuildProvisioner
-// compiles it, which takes minutes. Several processes may call it at once: one builds, the others wait.
+// BuildProvisioner returns the standard provisioner sidecar, a static program. If it is not in the
+// cache, BuildProvisioner compiles it, which takes minutes. Several processes may call it at once:
+// one builds, the others wait.
 func BuildProvisioner(ctx context.Context, log io.Writer) (string, error) {
 	cache, err := DefaultCacheDir()
 	if err != nil {
@@ -79,8 +81,9 @@ func compileProvisioner(ctx context.Context, dir, program string) error {
 	return os.Rename(tmp, program)
 }
 
-// provisionerModule writes the go.mod of a module from which the sidecar can be built. edited is the sidecar's own, as
-// `go mod edit -json` prints it; its replacements, all of Kubernetes' libraries, are repeated here.
+// provisionerModule writes the go.mod of a module from which the sidecar can be built. edited is
+// the sidecar's own, as `go mod edit -json` prints it; its replacements, all of Kubernetes'
+// libraries, are repeated here.
 func provisionerModule(edited []byte) (string, error) {
 	var mod goMod
 	if err := json.Unmarshal(edited, &mod); err != nil {

@@ -9,8 +9,9 @@ import (
 	"syscall"
 )
 
-// DefaultStateDir returns HPP_E2E_STATE, or a directory below /var/lib. It must not be on a tmpfs, because containerd's
-// overlay mounts need a real disk, and its path must be short, because it has sockets.
+// DefaultStateDir returns HPP_E2E_STATE, or a directory below /var/lib. It must not be on a tmpfs,
+// because containerd's overlay mounts need a real disk, and its path must be short, because it has
+// sockets.
 func DefaultStateDir() string {
 	if dir := os.Getenv("HPP_E2E_STATE"); dir != "" {
 		return filepath.Clean(dir)
@@ -18,8 +19,8 @@ func DefaultStateDir() string {
 	return "/var/lib/hostpath-provisioner-e2e"
 }
 
-// state is what another process needs to end a cluster. Each field is written before the step that it undoes, so that a
-// cluster of an incomplete Up can be removed.
+// state is what another process needs to end a cluster. Each field is written before the step that
+// it undoes, so that a cluster of an incomplete Up can be removed.
 type state struct {
 	Version string            `json:"version"`
 	Boot    string            `json:"boot"`
@@ -70,8 +71,9 @@ func bootID() string {
 	return strings.TrimSpace(string(data))
 }
 
-// lockState excludes other calls of Up and Down for the same directory until unlock is called. The lock is on the parent
-// directory, because the state directory is created and removed, and a lock file beside it would stay.
+// lockState excludes other calls of Up and Down for the same directory until unlock is called. The
+// lock is on the parent directory, because the state directory is created and removed, and a lock
+// file beside it would stay.
 func lockState(dir string) (unlock func(), err error) {
 	parent := filepath.Dir(dir)
 	if err := os.MkdirAll(parent, 0o755); err != nil {

@@ -11,9 +11,10 @@ import (
 	"strings"
 )
 
-// Up starts a cluster and returns when all nodes are ready. If the same cluster is up, it only logs that. It removes what
-// an earlier attempt, an earlier boot of the machine, or a cluster without a running process left. After an error
-// everything stays, for its logs, until the next Up or Down. The caller must be root.
+// Up starts a cluster and returns when all nodes are ready. If the same cluster is up, it only logs
+// that. It removes what an earlier attempt, an earlier boot of the machine, or a cluster without a
+// running process left. After an error everything stays, for its logs, until the next Up or Down.
+// The caller must be root.
 func Up(ctx context.Context, o UpOptions) (*Cluster, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -61,7 +62,8 @@ func (c *Cluster) same(o UpOptions, say *Progress) error {
 			c.state.Version, len(c.nodes), o.Version, o.Nodes)
 	}
 	if ended := c.ended(); len(ended) > 0 {
-		return fmt.Errorf("the cluster is up, but %s has ended: see 'cluster status', or run 'cluster down' first", strings.Join(ended, ", "))
+		return fmt.Errorf("the cluster is up, but %s has ended: see 'cluster status', or run 'cluster down' first",
+			strings.Join(ended, ", "))
 	}
 	say.Say("already up: kubernetes %s, %d nodes", c.state.Version, len(c.nodes))
 	return nil
@@ -169,7 +171,8 @@ func checkMachine(dir string) error {
 		return errors.New("nodes need root: run this as root, or use a control plane alone")
 	}
 	var missing []string
-	for _, program := range []string{"containerd", "containerd-shim-runc-v2", "ctr", "runc", "busybox", "ip", "nsenter", "mount"} {
+	for _, program := range []string{"containerd", "containerd-shim-runc-v2", "ctr", "runc", "busybox", "ip", "nsenter",
+		"mount"} {
 		if _, err := exec.LookPath(program); err != nil {
 			missing = append(missing, program)
 		}
@@ -180,9 +183,11 @@ func checkMachine(dir string) error {
 	if len(missing) > 0 {
 		return fmt.Errorf("nodes need %s: run 'e2e/packages.sh @cluster'", strings.Join(missing, ", "))
 	}
-	// The longest socket path below it, of a CSI driver under the kubelet's directory, must fit into 107 bytes.
+	// The longest socket path below it, of a CSI driver under the kubelet's directory, must fit
+	// into 107 bytes.
 	if !filepath.IsAbs(dir) || len(dir) > 50 || strings.ContainsAny(dir, "' \n") {
-		return fmt.Errorf("state directory %q: want an absolute path of at most 50 bytes without spaces or quotes; set HPP_E2E_STATE", dir)
+		return fmt.Errorf("state directory %q: want an absolute path of at most 50 bytes without spaces or quotes; set "+
+			"HPP_E2E_STATE", dir)
 	}
 	for parent := dir; ; parent = filepath.Dir(parent) {
 		if _, err := os.Stat(parent); err == nil {

@@ -34,9 +34,10 @@ type goMod struct {
 
 type modulePath struct{ Path, Version string }
 
-// wrapperModule writes the go.mod of a module from which the components of a Kubernetes version can be built. edited is
-// that version's own go.mod as `go mod edit -json` prints it. Kubernetes replaces its libraries by directories of its
-// source tree; replacements do not reach other modules, so each is repeated here with the release of the same number.
+// wrapperModule writes the go.mod of a module from which the components of a Kubernetes version can
+// be built. edited is that version's own go.mod as `go mod edit -json` prints it. Kubernetes
+// replaces its libraries by directories of its source tree; replacements do not reach other
+// modules, so each is repeated here with the release of the same number.
 func wrapperModule(version string, edited []byte) (string, error) {
 	var mod goMod
 	if err := json.Unmarshal(edited, &mod); err != nil {
@@ -55,14 +56,16 @@ func wrapperModule(version string, edited []byte) (string, error) {
 			to = modulePath{r.Old.Path, staging}
 		}
 		if to.Version == "" {
-			return "", fmt.Errorf("go.mod of kubernetes %s: do not know how to follow the replacement of %s by %s", version, r.Old.Path, to.Path)
+			return "", fmt.Errorf("go.mod of kubernetes %s: do not know how to follow the replacement of %s by %s", version,
+				r.Old.Path, to.Path)
 		}
 		fmt.Fprintf(&b, "replace %s => %s %s\n", strings.TrimSpace(r.Old.Path+" "+r.Old.Version), to.Path, to.Version)
 	}
 	return b.String(), nil
 }
 
-// versionFlags returns the linker flags that set the version of the components, as a release build does.
+// versionFlags returns the linker flags that set the version of the components, as a release build
+// does.
 func versionFlags(version string) string {
 	minor, _ := minorVersion(version)
 	flags := []string{"-s", "-w"}

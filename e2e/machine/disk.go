@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// disks are the machine's disks, in the order of /dev/vda, /dev/vdb and so on. The first has the system. The last is blank, for
-// tests of raw disks.
+// disks are the machine's disks, in the order of /dev/vda, /dev/vdb and so on. The first has the
+// system. The last is blank, for tests of raw disks.
 var disks = []struct {
 	name string
 	mkfs []string
@@ -79,7 +79,8 @@ func writeFiles(ctx context.Context, root string, files []file) error {
 			return err
 		}
 		args = append(args, filepath.Dir(f.path), f.path)
-		if name, unit := strings.CutPrefix(f.path, "/etc/systemd/system/"); unit && strings.Contains(string(f.data), "[Install]") {
+		if name, unit := strings.CutPrefix(f.path, "/etc/systemd/system/"); unit &&
+			strings.Contains(string(f.data), "[Install]") {
 			if err := run(ctx, "chroot", root, "systemctl", "-q", "enable", name); err != nil {
 				return err
 			}

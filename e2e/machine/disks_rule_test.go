@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The udev rule of docs/raw-disks.md gives away whole disks: after a boot its directory has a link to the disk, and none to the
-// disk's partition, which has the same serial number.
+// The udev rule of docs/raw-disks.md gives away whole disks: after a boot its directory has a link
+// to the disk, and none to the disk's partition, which has the same serial number.
 func TestDisksRule(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "raw-disks.md"))
 	if err != nil {

@@ -1,14 +1,16 @@
-// Package machine boots a distribution in a virtual machine, with a kubelet: Debian with systemd, cgroup v2, SELinux in
-// enforcing mode, containerd and three disks. It is for what belongs to a whole machine: units, labels, a reboot, a power cut.
-// The control plane runs beside it, as processes of the host.
+// Package machine boots a distribution in a virtual machine, with a kubelet: Debian with systemd,
+// cgroup v2, SELinux in enforcing mode, containerd and three disks. It is for what belongs to a
+// whole machine: units, labels, a reboot, a power cut. The control plane runs beside it, as
+// processes of the host.
 //
 //	m, err := machine.Up(ctx, machine.Options{Dir: dir, Log: os.Stderr})
 //	out, err := m.Run(ctx, "getenforce")
 //	err = m.Reboot(ctx)
 //	err = m.Down()
 //
-// The first call on a host makes the system's image with the distribution's packages, which takes minutes, and keeps it in
-// the cache of the tests. Without hardware virtualization a machine boots in about a minute.
+// The first call on a host makes the system's image with the distribution's packages, which takes
+// minutes, and keeps it in the cache of the tests. Without hardware virtualization a machine boots
+// in about a minute.
 //
 // Files:
 //

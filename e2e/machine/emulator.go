@@ -15,10 +15,11 @@ func (m *Machine) emulator() cluster.Process {
 	return cluster.Process{Title: "the virtual machine", Name: "emulator", Dir: m.dir}
 }
 
-// power starts the virtual machine. If it is not detached, it ends with this process, however that ends. Other tests may run beside
-// it: it would take all CPUs, and can wait.
+// power starts the virtual machine. If it is not detached, it ends with this process, however that
+// ends. Other tests may run beside it: it would take all CPUs, and can wait.
 func (m *Machine) power() error {
-	return m.emulator().Start(m.settings.Detach, nil, append([]string{"nice", "-n", "5", emulatorName}, m.arguments()...)...)
+	return m.emulator().Start(m.settings.Detach, nil,
+		append([]string{"nice", "-n", "5", emulatorName}, m.arguments()...)...)
 }
 
 // cut ends the virtual machine at once. It does nothing if it has ended.
@@ -34,7 +35,8 @@ func (m *Machine) awaitEnd(ctx context.Context) error {
 	})
 }
 
-// Poll calls f every second until it returns nil, the time is over, or the context ends. An error is the last of f.
+// Poll calls f every second until it returns nil, the time is over, or the context ends. An error
+// is the last of f.
 func Poll(ctx context.Context, timeout time.Duration, f func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -54,12 +56,14 @@ func Poll(ctx context.Context, timeout time.Duration, f func() error) error {
 func (m *Machine) arguments() []string {
 	args := []string{
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		// In software everywhere: half-working hardware virtualization, as inside some virtual machines, ends qemu.
+		// In software everywhere: half-working hardware virtualization, as inside some virtual
+		// machines, ends qemu.
 		"-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "2560",
 		"-kernel", m.file("vmlinuz"), "-initrd", m.file("initrd"),
 		"-append", "root=/dev/vda rw console=ttyS0 security=selinux selinux=1 net.ifnames=0 panic=-1",
 		"-chardev", "file,append=on,id=console,path=" + m.file("console.log"), "-serial", "chardev:console",
-		"-netdev", fmt.Sprintf("user,id=net,net=%s,host=%s,dhcpstart=%s,hostfwd=tcp:127.0.0.1:%d-%s:22", network, hostIP, guestIP, m.settings.SSHPort, guestIP),
+		"-netdev", fmt.Sprintf("user,id=net,net=%s,host=%s,dhcpstart=%s,hostfwd=tcp:127.0.0.1:%d-%s:22", network, hostIP,
+			guestIP, m.settings.SSHPort, guestIP),
 		"-device", "virtio-net-pci,netdev=net", "-device", "virtio-rng-pci",
 	}
 	for _, disk := range disks {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Addresses in the network of the virtual machine. The host has that of the service kubernetes, so that the control
-// plane's certificate holds; its ports are those of the host's loopback interface.
+// Addresses in the network of the virtual machine. The host has that of the service kubernetes, so
+// that the control plane's certificate holds; its ports are those of the host's loopback interface.
 const (
 	network   = "10.96.0.0/24"
 	hostIP    = "10.96.0.1"
@@ -26,9 +26,11 @@ type file struct {
 
 func text(path, content string) file { return file{path, 0o644, []byte(content)} }
 
-// guestFiles configure the node. kubeconfig is the kubelet's, for the host's loopback interface; port is the API server's.
+// guestFiles configure the node. kubeconfig is the kubelet's, for the host's loopback interface;
+// port is the API server's.
 func guestFiles(kubeconfig []byte, port int, sandbox string) []file {
-	kubeconfig = bytes.ReplaceAll(kubeconfig, fmt.Appendf(nil, "https://127.0.0.1:%d", port), fmt.Appendf(nil, "https://%s:%d", hostIP, port))
+	kubeconfig = bytes.ReplaceAll(kubeconfig, fmt.Appendf(nil, "https://127.0.0.1:%d", port),
+		fmt.Appendf(nil, "https://%s:%d", hostIP, port))
 	return []file{
 		text("/etc/kubernetes/kubelet.kubeconfig", string(kubeconfig)),
 		text("/etc/kubernetes/kubelet.yaml", kubeletConfig),
@@ -70,7 +72,8 @@ Restart=always
 WantedBy=multi-user.target
 `
 
-// serviceUnit stands in for the service proxy: it leads the service kubernetes to the API server's port.
+// serviceUnit stands in for the service proxy: it leads the service kubernetes to the API server's
+// port.
 const serviceUnit = `[Unit]
 Description=route to the API server
 [Service]
@@ -105,13 +108,15 @@ const cniConfig = `{
 }
 `
 
-// slow has the times of a machine that may get little of the host's CPUs. No shutdown waits long for a container.
+// slow has the times of a machine that may get little of the host's CPUs. No shutdown waits long
+// for a container.
 const slow = `[Manager]
 DefaultTimeoutStartSec=10min
 DefaultTimeoutStopSec=20s
 `
 
-// fstab mounts a disk by its label. A disk that is not there does not keep the machine from booting.
+// fstab mounts a disk by its label. A disk that is not there does not keep the machine from
+// booting.
 const fstab = `/dev/vda / ext4 defaults 0 1
 LABEL=xfs /var/hpvolumes/disk xfs prjquota,nofail,x-systemd.device-timeout=10min 0 0
 LABEL=ext4 /var/ext4 ext4 prjquota,nofail,x-systemd.device-timeout=10min 0 0

@@ -19,8 +19,8 @@ import (
 //go:embed image.sh
 var recipe []byte
 
-// image returns the directory with root.img, vmlinuz and initrd. If it is not in the cache, image makes it. Several
-// processes may call it at once: each makes one, and the first one's stays.
+// image returns the directory with root.img, vmlinuz and initrd. If it is not in the cache, image
+// makes it. Several processes may call it at once: each makes one, and the first one's stays.
 func image(ctx context.Context, progress *cluster.Progress) (string, error) {
 	cache, err := cluster.DefaultCacheDir()
 	if err != nil {

@@ -17,11 +17,13 @@ import (
 
 // Options are the options of a machine. Only Dir is required.
 type Options struct {
-	// Dir is for the disks, the control plane and the logs. It must be empty or absent. Down removes it.
+	// Dir is for the disks, the control plane and the logs. It must be empty or absent. Down
+	// removes it.
 	Dir string
 	// Version is the Kubernetes version. Empty means the default of package cluster.
 	Version string
-	// Detach lets the machine outlive this process. Without it the machine ends with it, however it ends.
+	// Detach lets the machine outlive this process. Without it the machine ends with it, however it
+	// ends.
 	Detach bool
 	// Log receives a line for every step. Nil discards them.
 	Log io.Writer
@@ -45,8 +47,8 @@ const (
 	perTry      = 20 * time.Second
 )
 
-// Up boots a machine and returns when its node is ready. After an error the directory stays, for its logs. The caller must
-// be root, and calls Down.
+// Up boots a machine and returns when its node is ready. After an error the directory stays, for
+// its logs. The caller must be root, and calls Down.
 func Up(ctx context.Context, o Options) (*Machine, error) {
 	if err := check(); err != nil {
 		return nil, err
@@ -56,7 +58,8 @@ func Up(ctx context.Context, o Options) (*Machine, error) {
 		return nil, err
 	}
 	if entries, _ := os.ReadDir(dir); o.Dir == "" || len(entries) > 0 {
-		return nil, fmt.Errorf("the machine's directory %q must be named and empty; run 'machine down', or name another", o.Dir)
+		return nil, fmt.Errorf("the machine's directory %q must be named and empty; run 'machine down', or name another",
+			o.Dir)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -103,8 +106,8 @@ func (m *Machine) Console() string {
 	return tail(log)
 }
 
-// Reboot reboots the machine by systemctl, and returns when it has booted. The emulator ends with the old system and is
-// started again: a kernel that it resets hangs at times.
+// Reboot reboots the machine by systemctl, and returns when it has booted. The emulator ends with
+// the old system and is started again: a kernel that it resets hangs at times.
 func (m *Machine) Reboot(ctx context.Context) error {
 	before, err := m.bootID(ctx)
 	if err != nil {
@@ -120,8 +123,8 @@ func (m *Machine) Reboot(ctx context.Context) error {
 	return m.AwaitBoot(ctx, before)
 }
 
-// PowerCut ends the machine as a power cut does, starts it again, and returns when it has booted. What it had not written to
-// its disks is lost.
+// PowerCut ends the machine as a power cut does, starts it again, and returns when it has booted.
+// What it had not written to its disks is lost.
 func (m *Machine) PowerCut(ctx context.Context) error {
 	before, err := m.bootID(ctx)
 	if err != nil {
@@ -140,8 +143,8 @@ func (m *Machine) bootID(ctx context.Context) (string, error) {
 	return strings.TrimSpace(id), err
 }
 
-// AwaitBoot waits until the machine has booted, and not with the given ID of an earlier boot: every unit was started, or
-// failed. An error has the end of the console's log.
+// AwaitBoot waits until the machine has booted, and not with the given ID of an earlier boot: every
+// unit was started, or failed. An error has the end of the console's log.
 func (m *Machine) AwaitBoot(ctx context.Context, not string) error {
 	err := m.progress.During("booting", func() error {
 		return Poll(ctx, bootTimeout, func() error {

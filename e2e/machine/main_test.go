@@ -14,7 +14,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/machine"
 )
 
-// These are set before the first test and not changed. All tests share the machine, one after another.
+// These are set before the first test and not changed. All tests share the machine, one after
+// another.
 var (
 	guest *machine.Machine
 	root  string // of the agent's module
@@ -28,7 +29,8 @@ const (
 	confined   = "/usr/local/bin/busybox" // a program with the label of those in images
 )
 
-// soon is how long the cluster may take for one thing: a program runs ten to twenty times slower than on the host.
+// soon is how long the cluster may take for one thing: a program runs ten to twenty times slower
+// than on the host.
 const soon = 4 * time.Minute
 
 func TestMain(m *testing.M) {
@@ -162,7 +164,8 @@ func want(t *testing.T, script, text string) {
 	}
 }
 
-// wantWords compares a part of what a script on the machine prints, and a part that it must not print. "" is no part.
+// wantWords compares a part of what a script on the machine prints, and a part that it must not
+// print. "" is no part.
 func wantWords(t *testing.T, script, words, not string) {
 	t.Helper()
 	if err := hasWords(t, script, words, not); err != nil {

@@ -22,8 +22,9 @@ func written(t *testing.T, dir string) string {
 	return on(t, "cat "+dir+"/who | wc -l")
 }
 
-// After a reboot and after a power cut everything is served again without a hand. The runtime chooses categories for each
-// sandbox: it labels a CSI volume with them, and a hostPath volume needs a pod that names its own.
+// After a reboot and after a power cut everything is served again without a hand. The runtime
+// chooses categories for each sandbox: it labels a CSI volume with them, and a hostPath volume
+// needs a pod that names its own.
 func TestReboot(t *testing.T) {
 	do(t, mixed, "apply", "-f", "-")
 	start(t, "boot-", map[string]string{"host": "s0:c5,c6"})
@@ -77,7 +78,8 @@ func boots(t *testing.T, boot func(context.Context) error) time.Time {
 	return now
 }
 
-// withoutDisk wants an agent that says what it waits for, pods that wait, and nothing on the system's disk.
+// withoutDisk wants an agent that says what it waits for, pods that wait, and nothing on the
+// system's disk.
 func withoutDisk(t *testing.T) {
 	t.Helper()
 	want(t, "systemctl is-failed "+diskUnit+"; systemctl is-active hostpath-provisioner.service kubelet.service; true", "failed\ninactive\nactive")
@@ -88,7 +90,8 @@ func withoutDisk(t *testing.T) {
 	want(t, "ls -A "+disk, "")
 }
 
-// againServed waits until the pods have written once more than before, and brings the numbers up to date.
+// againServed waits until the pods have written once more than before, and brings the numbers up to
+// date.
 func againServed(t *testing.T, before map[string]string) {
 	t.Helper()
 	want(t, "getenforce", "Enforcing")

@@ -25,7 +25,8 @@ func TestUnitLabels(t *testing.T) {
 	}
 }
 
-// Without enforcement the unit does the same. Where a filesystem keeps no labels it fails, and systemctl lists it.
+// Without enforcement the unit does the same. Where a filesystem keeps no labels it fails, and
+// systemctl lists it.
 func TestUnitElsewhere(t *testing.T) {
 	const settings = "/etc/default/hostpath-provisioner"
 	t.Cleanup(func() {
@@ -54,8 +55,8 @@ spec:
 `, name, annotation, class)
 }
 
-// writer is a pod that runs a command once, and stays. level are its SELinux categories; "" lets the runtime choose. mounts and
-// volumes are lists.
+// writer is a pod that runs a command once, and stays. level are its SELinux categories; "" lets
+// the runtime choose. mounts and volumes are lists.
 func writer(name, level, command, mounts, volumes string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
@@ -84,7 +85,8 @@ func pod(name, class, level string) string {
 // classes are the classes of the two backends, by the name of the claim and the pod of each.
 var classes = map[string]string{"host": "hostpath-provisioner", "csi": "hostpath-csi"}
 
-// start creates a claim and its pod for each backend, with the SELinux level of its name, and waits until they are ready.
+// start creates a claim and its pod for each backend, with the SELinux level of its name, and waits
+// until they are ready.
 func start(t *testing.T, prefix string, levels map[string]string) {
 	t.Helper()
 	for name, class := range classes {
@@ -108,8 +110,9 @@ func directory(t *testing.T, claim string) string {
 	return on(t, "find "+disk+"/*/ -maxdepth 1 -name '*"+pv+"*' -type d")
 }
 
-// Containers with categories write into volumes of both backends. The kubelet lets the runtime label a CSI volume for its
-// pod, and a hostPath volume stays as the agent labelled it. The agent deletes files of any category.
+// Containers with categories write into volumes of both backends. The kubelet lets the runtime
+// label a CSI volume for its pod, and a hostPath volume stays as the agent labelled it. The agent
+// deletes files of any category.
 func TestPods(t *testing.T) {
 	start(t, "pods-", map[string]string{"host": "s0:c1,c2", "csi": "s0:c1,c2"})
 	labels := map[string]string{"host": "container_file_t:s0", "csi": "container_file_t:s0:c1,c2"}
@@ -132,15 +135,17 @@ func TestPods(t *testing.T) {
 	want(t, refusals, "0")
 }
 
-// reading is a script that prints the exit status of a process that reads a file as a container with those categories does. It
-// does not come by the way of the directories above, as a container does not, and may not write to the session's pipes.
+// reading is a script that prints the exit status of a process that reads a file as a container
+// with those categories does. It does not come by the way of the directories above, as a container
+// does not, and may not write to the session's pipes.
 func reading(file, level string) string {
 	dir, name := path.Split(file)
 	return "cd " + dir + " && runcon system_u:system_r:container_t:" + level + " " + confined + " cat " + name + "; echo $?"
 }
 
-// A relabel takes the type of volumes, where the policy does not list it as customizable. Inspect shows that, and the unit gives
-// the type back if it is asked to: not to what carries a pod's categories, and not to another filesystem.
+// A relabel takes the type of volumes, where the policy does not list it as customizable. Inspect
+// shows that, and the unit gives the type back if it is asked to: not to what carries a pod's
+// categories, and not to another filesystem.
 func TestRelabel(t *testing.T) {
 	do(t, claim("relabel", "hostpath-provisioner", "kubevirt.io/provisionOnNode: node-01"), "apply", "-f", "-")
 	do(t, "", "wait", "--for=jsonpath={.status.phase}=Bound", "pvc/relabel", "--timeout="+soon.String())

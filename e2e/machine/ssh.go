@@ -14,12 +14,15 @@ import (
 // Command returns a command that runs a shell script in the machine, as root. The caller runs it.
 func (m *Machine) Command(ctx context.Context, script string) *exec.Cmd {
 	return exec.CommandContext(ctx, "ssh", "-i", filepath.Join(m.dir, "key"), "-p", strconv.Itoa(m.settings.SSHPort), "-q",
-		"-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "ConnectTimeout=10",
-		"-o", "ServerAliveInterval=5", "-o", "ControlMaster=auto", "-o", "ControlPersist=60", "-o", "ControlPath="+filepath.Join(m.dir, "ssh"),
+		"-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o",
+		"ConnectTimeout=10",
+		"-o", "ServerAliveInterval=5", "-o", "ControlMaster=auto", "-o", "ControlPersist=60", "-o",
+		"ControlPath="+filepath.Join(m.dir, "ssh"),
 		"root@127.0.0.1", script)
 }
 
-// Run runs a shell script in the machine, as root, and returns its standard output. An error has its standard error.
+// Run runs a shell script in the machine, as root, and returns its standard output. An error has
+// its standard error.
 func (m *Machine) Run(ctx context.Context, script string) (string, error) {
 	return m.feed(ctx, nil, script)
 }
@@ -30,7 +33,8 @@ func (m *Machine) feed(ctx context.Context, in io.Reader, script string) (string
 	var out, complaints bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &out, &complaints
 	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("in the machine: %s: %w\n%s", script, err, tail(append(out.Bytes(), complaints.Bytes()...)))
+		return out.String(), fmt.Errorf("in the machine: %s: %w\n%s", script, err,
+			tail(append(out.Bytes(), complaints.Bytes()...)))
 	}
 	return out.String(), nil
 }

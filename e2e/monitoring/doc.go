@@ -1,3 +1,3 @@
-// Package monitoring tests the rules of manifests/monitoring with promtool, and runs a Prometheus for tests of running agents.
-// Both programs are those of the Debian package prometheus.
+// Package monitoring tests the rules of manifests/monitoring with promtool, and runs a Prometheus
+// for tests of running agents. Both programs are those of the Debian package prometheus.
 package monitoring

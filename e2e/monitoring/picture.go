@@ -36,7 +36,8 @@ func SVG(charts []Chart) string {
 		columns*chartWidth, float64(rows)*chartHeight)
 	b.WriteString(`<rect width="100%" height="100%" fill="white"/>` + "\n")
 	for i, c := range charts {
-		fmt.Fprintf(&b, `<g transform="translate(%.0f %.0f)">`+"\n", float64(i%columns)*chartWidth, float64(i/columns)*chartHeight)
+		fmt.Fprintf(&b, `<g transform="translate(%.0f %.0f)">`+"\n", float64(i%columns)*chartWidth,
+			float64(i/columns)*chartHeight)
 		c.draw(&b)
 		b.WriteString("</g>\n")
 	}
@@ -73,9 +74,11 @@ func (c Chart) draw(b *strings.Builder) {
 			points = append(points, fmt.Sprintf("%.1f,%.1f", x(p.Time), y(p.Value)))
 		}
 		colour := colours[i%len(colours)]
-		fmt.Fprintf(b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="1.5"/>`+"\n", strings.Join(points, " "), colour)
+		fmt.Fprintf(b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="1.5"/>`+"\n", strings.Join(points, " "),
+			colour)
 		if i < 12 {
-			fmt.Fprintf(b, `<text x="%.1f" y="%.1f" fill="%s">%s</text>`+"\n", chartWidth-plotRight+8, plotTop+6+14*float64(i), colour, html.EscapeString(l.Name))
+			fmt.Fprintf(b, `<text x="%.1f" y="%.1f" fill="%s">%s</text>`+"\n", chartWidth-plotRight+8, plotTop+6+14*float64(i),
+				colour, html.EscapeString(l.Name))
 		}
 	}
 }

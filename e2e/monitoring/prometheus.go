@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// Target is an agent that Prometheus scrapes, with the labels that the objects of manifests/monitoring set.
+// Target is an agent that Prometheus scrapes, with the labels that the objects of
+// manifests/monitoring set.
 type Target struct {
 	Address, Node string
 }
@@ -29,8 +30,8 @@ type Prometheus struct {
 	cmd     *exec.Cmd
 }
 
-// Start starts a Prometheus that scrapes the targets every second and evaluates the rule files. It has its data in the
-// directory. The caller calls Stop.
+// Start starts a Prometheus that scrapes the targets every second and evaluates the rule files. It
+// has its data in the directory. The caller calls Stop.
 func Start(dir, address string, targets []Target, ruleFiles ...string) (*Prometheus, error) {
 	var config strings.Builder
 	config.WriteString("global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files:\n")
@@ -43,7 +44,8 @@ func Start(dir, address string, targets []Target, ruleFiles ...string) (*Prometh
 	}
 	config.WriteString("scrape_configs:\n  - job_name: hostpath-provisioner\n    static_configs:\n")
 	for _, t := range targets {
-		fmt.Fprintf(&config, "      - {targets: [%q], labels: {node: %q, pod: \"agent-of-%s\", namespace: hostpath-provisioner}}\n", t.Address, t.Node, t.Node)
+		fmt.Fprintf(&config, "      - {targets: [%q], labels: {node: %q, pod: \"agent-of-%s\", namespace: "+
+			"hostpath-provisioner}}\n", t.Address, t.Node, t.Node)
 	}
 	file := filepath.Join(dir, "prometheus.yaml")
 	if err := os.WriteFile(file, []byte(config.String()), 0o600); err != nil {
@@ -55,7 +57,8 @@ func Start(dir, address string, targets []Target, ruleFiles ...string) (*Prometh
 		return nil, err
 	}
 	defer log.Close()
-	p.cmd = exec.Command("prometheus", "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address)
+	p.cmd = exec.Command("prometheus", "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"),
+		"--web.listen-address="+address)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return p, p.cmd.Start()
@@ -86,7 +89,8 @@ func (p *Prometheus) Query(ctx context.Context, expr string) ([]Series, error) {
 // QueryRange evaluates an expression every second from a time until now.
 func (p *Prometheus) QueryRange(ctx context.Context, expr string, from time.Time) ([]Series, error) {
 	unix := func(t time.Time) []string { return []string{strconv.FormatInt(t.Unix(), 10)} }
-	return p.ask(ctx, "query_range", url.Values{"query": {expr}, "start": unix(from), "end": unix(time.Now()), "step": {"1"}})
+	return p.ask(ctx, "query_range", url.Values{"query": {expr}, "start": unix(from), "end": unix(time.Now()),
+		"step": {"1"}})
 }
 
 func (p *Prometheus) ask(ctx context.Context, path string, values url.Values) ([]Series, error) {

@@ -59,7 +59,8 @@ func inspect(s *harness.Scene, n *cluster.Node) harness.Report {
 	return inspectIn(s, p)
 }
 
-// inspectIn is what the program says in a pod of the agent, of the one pool that its environment names.
+// inspectIn is what the program says in a pod of the agent, of the one pool that its environment
+// names.
 func inspectIn(s *harness.Scene, p *corev1.Pod) (r harness.Report) {
 	s.Helper()
 	text, err := kubectl("", "-n", p.Namespace, "exec", p.Name, "--", "/hostpath-provisioner", "inspect", "-o", "json")
@@ -98,8 +99,8 @@ func TestAgentsPod(t *testing.T) {
 	}
 }
 
-// The kubelet makes the missing base directory for everybody to enter, and the agent may not change what it has not made.
-// It says so. What the agent makes is its own.
+// The kubelet makes the missing base directory for everybody to enter, and the agent may not change
+// what it has not made. It says so. What the agent makes is its own.
 func TestBaseDirectory(t *testing.T) {
 	withAgents(t)
 	s := newScene(t)
@@ -118,7 +119,8 @@ func TestBaseDirectory(t *testing.T) {
 	}
 }
 
-// Without a word of farewell, with claims half served: the next agent takes up each where it was left.
+// Without a word of farewell, with claims half served: the next agent takes up each where it was
+// left.
 func TestAgentKilledAmongClaims(t *testing.T) {
 	s := newScene(t)
 	before, err := podOf(s, one, agentSet)
@@ -170,5 +172,6 @@ func agentReplaced(s *harness.Scene, before *corev1.Pod) bool {
 	return err == nil && now.UID != before.UID && len(now.Status.ContainerStatuses) > 0 && now.Status.ContainerStatuses[0].State.Running != nil
 }
 
-// known reports whether a PV has that name: another test's, or that of somebody who uses the cluster as well.
+// known reports whether a PV has that name: another test's, or that of somebody who uses the
+// cluster as well.
 func known(s *harness.Scene, name string) bool { return s.IsGone(name) != nil }

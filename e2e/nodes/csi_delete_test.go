@@ -55,8 +55,8 @@ func csiInUse(_ *testing.T, s *harness.Scene) {
 	csiTakeAway(s, claim, p, volume)
 }
 
-// csiTakeAway takes the claim away from under its pod in spite of all: the volume is mounted still, so it is not deleted until
-// the pod has ended.
+// csiTakeAway takes the claim away from under its pod in spite of all: the volume is mounted still,
+// so it is not deleted until the pod has ended.
 func csiTakeAway(s *harness.Scene, claim *corev1.PersistentVolumeClaim, p *corev1.Pod, volume string) {
 	s.Helper()
 	pv := s.PV(volume)

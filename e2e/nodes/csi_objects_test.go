@@ -44,7 +44,8 @@ func isRegistered(s *harness.Scene, n *cluster.Node) error {
 	return fmt.Errorf("CSINode %s has %+v", n.Name, node.Spec.Drivers)
 }
 
-// capacities returns what each node has available to the class. The error is that of a node without exactly one object.
+// capacities returns what each node has available to the class. The error is that of a node without
+// exactly one object.
 func capacities(s *harness.Scene) (map[string]storagev1.CSIStorageCapacity, error) {
 	list, err := s.Client.StorageV1().CSIStorageCapacities(harness.Namespace).List(s.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -65,7 +66,8 @@ func capacities(s *harness.Scene) (map[string]storagev1.CSIStorageCapacity, erro
 	return found, nil
 }
 
-// Kubernetes knows the driver on both nodes, and what each has available; those objects go with the DaemonSet.
+// Kubernetes knows the driver on both nodes, and what each has available; those objects go with the
+// DaemonSet.
 func csiRegistered(t *testing.T, s *harness.Scene) {
 	for _, n := range local.Nodes() {
 		s.Eventually("registered", func() error { return isRegistered(s, n) })
@@ -92,8 +94,8 @@ func csiRegistered(t *testing.T, s *harness.Scene) {
 	t.Logf("\n%s", text)
 }
 
-// What the pod says of itself after all of that: ready for the API server, the scheduler and the kubelet, and with the pool
-// that it was given.
+// What the pod says of itself after all of that: ready for the API server, the scheduler and the
+// kubelet, and with the pool that it was given.
 func csiServes(t *testing.T) {
 	s := &harness.Scene{TB: t, Env: env}
 	for _, n := range local.Nodes() {

@@ -53,7 +53,8 @@ func csiStatefulSet(t *testing.T, s *harness.Scene) {
 	}
 }
 
-// The kubelet mounts directories of the volume by themselves, and takes those mounts away before the volume's.
+// The kubelet mounts directories of the volume by themselves, and takes those mounts away before
+// the volume's.
 func csiSubPath(t *testing.T, s *harness.Scene) {
 	claim := csiClaim(s)
 	p := pod{claim: claim.Name, script: "echo sub >/sub/file && echo named >/named/file && cat /data/one/two/file", change: func(spec *corev1.PodSpec) {
@@ -75,7 +76,8 @@ func csiSubPath(t *testing.T, s *harness.Scene) {
 	csiGone(s, volume)
 }
 
-// ReadWriteOnce means one node: two pods there have the volume at once, and one that ends takes nothing from the other.
+// ReadWriteOnce means one node: two pods there have the volume at once, and one that ends takes
+// nothing from the other.
 func csiShared(t *testing.T, s *harness.Scene) {
 	claim, first, volume := csiWriter(s, other)
 	second := pod{claim: claim.Name, script: "test -s /data/clock; while sleep 0.2; do date >/data/second; done & true"}.run(s)

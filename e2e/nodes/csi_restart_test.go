@@ -28,8 +28,8 @@ func csiWrites(s *harness.Scene, n *cluster.Node, volume string) {
 	writes(s, n, filepath.Join("csi", volume))
 }
 
-// csiOutlives has a pod on the node while something happens, of which it notices nothing. Afterwards it ends, the next one
-// starts, and the volume goes with its claim.
+// csiOutlives has a pod on the node while something happens, of which it notices nothing.
+// Afterwards it ends, the next one starts, and the volume goes with its claim.
 func csiOutlives(s *harness.Scene, n *cluster.Node, happens func()) {
 	s.Helper()
 	csiClaimOutlives(s, n, csiClaim(s), happens)
@@ -67,7 +67,8 @@ func csiRestart(_ *testing.T, s *harness.Scene) {
 	})
 }
 
-// Without a word of farewell: the sockets and the lock of the pool are left behind. The next one sees what this one mounted.
+// Without a word of farewell: the sockets and the lock of the pool are left behind. The next one
+// sees what this one mounted.
 func csiKilled(_ *testing.T, s *harness.Scene) {
 	claim, p, volume := csiWriter(s, one)
 	csiOutlives(s, one, func() {
@@ -86,8 +87,9 @@ func csiKilled(_ *testing.T, s *harness.Scene) {
 	csiTakeAway(s, claim, p, volume)
 }
 
-// The kubelet forgets all it knew: it learns of the driver again, goes on with the pods that run, and unmounts what was
-// mounted for one that went meanwhile, of which the API server has no word any more.
+// The kubelet forgets all it knew: it learns of the driver again, goes on with the pods that run,
+// and unmounts what was mounted for one that went meanwhile, of which the API server has no word
+// any more.
 func csiKubelet(t *testing.T, s *harness.Scene) {
 	crash := csiCrasher(s, other)
 	lost, lostPod, lostVolume := csiWriter(s, other)
@@ -108,8 +110,9 @@ func csiKubelet(t *testing.T, s *harness.Scene) {
 	csiGone(s, lostVolume)
 }
 
-// csiCrasher is a pod that has a directory of a volume for itself. Its container ends when the returned function is called,
-// and has to start again: the kubelet publishes the volume before that, while its own mount of the directory is in place.
+// csiCrasher is a pod that has a directory of a volume for itself. Its container ends when the
+// returned function is called, and has to start again: the kubelet publishes the volume before
+// that, while its own mount of the directory is in place.
 func csiCrasher(s *harness.Scene, n *cluster.Node) (crash func()) {
 	s.Helper()
 	claim := s.Create(harness.Claim{Class: csiClass, Mode: corev1.ReadWriteOncePod})
@@ -134,7 +137,8 @@ func csiCrasher(s *harness.Scene, n *cluster.Node) (crash func()) {
 	}
 }
 
-// Somebody clears the kubelet's directories: the sockets come back, and the kubelet takes the driver again.
+// Somebody clears the kubelet's directories: the sockets come back, and the kubelet takes the
+// driver again.
 func csiSockets(t *testing.T, s *harness.Scene) {
 	for _, socket := range []string{csiToldBy, csiSocket} {
 		_, err := onNode(one, "rm", socket)

@@ -12,8 +12,8 @@ import (
 
 var sanitySummary = regexp.MustCompile(`(?m)^(Ran \d+ of|.*\d+ Passed.*).*$`)
 
-// csi-sanity as a neighbour of the kubelet: it speaks to the driver's own socket, and the driver mounts below the directory
-// of a pod, as it does for the kubelet.
+// csi-sanity as a neighbour of the kubelet: it speaks to the driver's own socket, and the driver
+// mounts below the directory of a pod, as it does for the kubelet.
 func csiSanity(t *testing.T, s *harness.Scene) {
 	program := filepath.Join(t.TempDir(), "sanity.test")
 	build := exec.Command("go", "test", "-c", "-o", program, "./sanity")

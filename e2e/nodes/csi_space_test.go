@@ -41,7 +41,8 @@ func (f csiForm) csiNoSpace(_ *testing.T, s *harness.Scene) {
 	})
 }
 
-// Of two nodes that are alike, one has allocated most of its space: the scheduler knows, and chooses the other.
+// Of two nodes that are alike, one has allocated most of its space: the scheduler knows, and
+// chooses the other.
 func csiFull(t *testing.T, s *harness.Scene) {
 	free := func() (bytes [2]int64) {
 		s.Helper()

@@ -32,8 +32,8 @@ func csiUnmake(s *harness.Scene, claim *corev1.PersistentVolumeClaim) {
 	csiGone(s, harness.PVName(claim))
 }
 
-// The standard provisioner takes the agent's work over, under a pod that runs. It knows nothing of the objects that the agent
-// has told the scheduler, so they are removed as the manifest says.
+// The standard provisioner takes the agent's work over, under a pod that runs. It knows nothing of
+// the objects that the agent has told the scheduler, so they are removed as the manifest says.
 func csiSwitch(t *testing.T, s *harness.Scene) {
 	loadSidecar(t)
 	claim := csiMade(s)
@@ -57,8 +57,8 @@ func agentsObjects(s *harness.Scene) int {
 	return len(list.Items)
 }
 
-// One container again, which now serves hostPath claims as well, in place of the agent that did. It removes what the sidecar
-// has told the scheduler, and finds the volumes of both.
+// One container again, which now serves hostPath claims as well, in place of the agent that did. It
+// removes what the sidecar has told the scheduler, and finds the volumes of both.
 func csiSwitchBack(t *testing.T, s *harness.Scene) {
 	claim, old := csiMade(s), s.Create(harness.Claim{Node: one.Name})
 	s.Bound(old)

@@ -42,9 +42,9 @@ func ourForm(dir, noSpace string) csiForm {
 
 type csiRow = func(*testing.T, *harness.Scene)
 
-// The driver as one container, and the kubelet: deployed as a user would, switched to the standard sidecar and back, and
-// taken down again, because its pool lies inside the agent's, where the other tests break disks. No other test runs
-// meanwhile.
+// The driver as one container, and the kubelet: deployed as a user would, switched to the standard
+// sidecar and back, and taken down again, because its pool lies inside the agent's, where the other
+// tests break disks. No other test runs meanwhile.
 func TestCSI(t *testing.T) {
 	t.Cleanup(func() {
 		undeployCSI(t)
@@ -68,7 +68,8 @@ func TestCSI(t *testing.T) {
 	t.Run("back", func(t *testing.T) { csiSwitchBack(t, newScene(t)) })
 }
 
-// csiTogether runs rows that do not disturb each other: those that disturb a node are alone with it.
+// csiTogether runs rows that do not disturb each other: those that disturb a node are alone with
+// it.
 func csiTogether(t *testing.T, name string, rows map[string]csiRow) {
 	t.Run(name, func(t *testing.T) {
 		for name, row := range rows {
@@ -139,7 +140,8 @@ func undeployCSI(t *testing.T) {
 	csiAlone.undeploy(t, files...)
 }
 
-// undeploy deletes what is in the files, in this order, and leaves the namespace, which is the agent's too.
+// undeploy deletes what is in the files, in this order, and leaves the namespace, which is the
+// agent's too.
 func (f csiForm) undeploy(t *testing.T, files ...string) {
 	t.Helper()
 	if t.Failed() {

@@ -18,8 +18,8 @@ mkdir /data/sticky && chmod 1777 /data/sticky && echo mine >/data/sticky/file
 mkdir /data/locked && echo for ever >/data/locked/file
 ln -s / /data/root`
 
-// The agent's few capabilities are enough for files of another user, in directories that are closed to everybody, and
-// for immutable ones.
+// The agent's few capabilities are enough for files of another user, in directories that are closed
+// to everybody, and for immutable ones.
 func TestDeletedIsGone(t *testing.T) {
 	withAgents(t)
 	s := newScene(t)

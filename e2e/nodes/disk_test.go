@@ -41,7 +41,8 @@ func TestPodWithoutItsDirectory(t *testing.T) {
 	}
 }
 
-// disk is a filesystem in a file, mounted over a directory of a node as an administrator would, or a boot in another order.
+// disk is a filesystem in a file, mounted over a directory of a node as an administrator would, or
+// a boot in another order.
 type disk struct {
 	node      *cluster.Node
 	image, at string
@@ -91,8 +92,8 @@ func TestAgentOfOneNode(t *testing.T) {
 	})
 }
 
-// A mount on the node reaches the agent that runs already. It is not the disk that the PVs are on, so nothing is made
-// there and nothing is called deleted, until the right one is in sight again.
+// A mount on the node reaches the agent that runs already. It is not the disk that the PVs are on,
+// so nothing is made there and nothing is called deleted, until the right one is in sight again.
 func diskMountedOverThePool(t *testing.T, s *harness.Scene) {
 	kept, doomed := s.Create(harness.Claim{Node: one.Name}), s.Create(harness.Claim{Node: one.Name})
 	volume := s.Bound(kept).Name

@@ -16,8 +16,8 @@ import (
 
 var publicImage = regexp.MustCompile(`(?m)^( *)image: busybox:.*$`)
 
-// apply applies an example as it is, but for the image: there is no registry to pull from. The words that are given in pairs
-// are replaced too, each by the next.
+// apply applies an example as it is, but for the image: there is no registry to pull from. The
+// words that are given in pairs are replaced too, each by the next.
 func apply(s *harness.Scene, name string, replace ...string) {
 	s.Helper()
 	data, err := os.ReadFile(filepath.Join(root, "manifests", "examples", name))
@@ -79,8 +79,8 @@ func TestExampleRetainClass(t *testing.T) {
 	}
 }
 
-// The nodes share this machine's other directories, so another path would be one and the same for both. The API server
-// judges what the overlay makes; nothing is changed.
+// The nodes share this machine's other directories, so another path would be one and the same for
+// both. The API server judges what the overlay makes; nothing is changed.
 func TestExampleOtherPath(t *testing.T) {
 	withAgents(t)
 	s := newScene(t)

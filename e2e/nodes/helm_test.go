@@ -11,8 +11,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// The chart takes over what kustomize installed, under a pod that writes; it is upgraded, refuses to go while the pod needs it, and
-// goes. No other test runs meanwhile.
+// The chart takes over what kustomize installed, under a pod that writes; it is upgraded, refuses
+// to go while the pod needs it, and goes. No other test runs meanwhile.
 func TestHelm(t *testing.T) {
 	h := &helmed{Scene: newScene(t)}
 	t.Cleanup(func() {

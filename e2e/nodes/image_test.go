@@ -19,7 +19,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// The first step of an installation: the image is pushed, and one entry of an overlay makes a node run it.
+// The first step of an installation: the image is pushed, and one entry of an overlay makes a node
+// run it.
 func TestPushedImageRuns(t *testing.T) {
 	withAgents(t)
 	s := newScene(t)
@@ -62,7 +63,8 @@ func TestPlaceholderIsNotPulled(t *testing.T) {
 	})
 }
 
-// overlay writes a kustomization over one of ours with the image entry of the README, and returns its directory.
+// overlay writes a kustomization over one of ours with the image entry of the README, and returns
+// its directory.
 func overlay(s *harness.Scene, form, repository, tag string) string {
 	s.Helper()
 	dir, err := filepath.EvalSymlinks(s.TempDir())

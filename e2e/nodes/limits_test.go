@@ -21,13 +21,13 @@ import (
 const (
 	csiPool = "/var/hpvolumes/csi"
 	mib     = int64(1) << 20
-	// allocated is what the claims of these tests ask for. What is written before the kernel says no is less by what btrfs
-	// sets aside for its own: almostAll is surely there.
+	// allocated is what the claims of these tests ask for. What is written before the kernel says
+	// no is less by what btrfs sets aside for its own: almostAll is surely there.
 	allocated, almostAll = 64 * mib, 56 * mib
 )
 
-// The driver on two nodes, one with a btrfs for its volumes that holds them to their size, and one with an ext4 that does
-// not. The kernel counts for real: pods write until they may not.
+// The driver on two nodes, one with a btrfs for its volumes that holds them to their size, and one
+// with an ext4 that does not. The kernel counts for real: pods write until they may not.
 func TestLimits(t *testing.T) {
 	s := &harness.Scene{TB: t, Env: env}
 	disks := []*disk{newDisk(s, one, "btrfs", csiPool, 1<<30), newDisk(s, other, "ext4", csiPool, 1<<30)}
@@ -90,8 +90,8 @@ func inPod(p *corev1.Pod, script string) (string, error) {
 	return kubectl("", "-n", p.Namespace, "exec", p.Name, "--", "sh", "-c", "exec 2>&1; "+script)
 }
 
-// A pod that writes past its claim gets an error, and can write again once it has removed something. Its neighbour on the
-// disk notices nothing.
+// A pod that writes past its claim gets an error, and can write again once it has removed
+// something. Its neighbour on the disk notices nothing.
 func limitHolds(t *testing.T, s *harness.Scene) {
 	neighbour := pod{claim: limitClaim(s).Name, hostname: one.Hostname, script: ticking}.run(s)
 	claim := limitClaim(s)
@@ -110,7 +110,8 @@ func limitHolds(t *testing.T, s *harness.Scene) {
 	}
 }
 
-// The kubelet, and so everybody who reads its metrics, knows what the volume may hold, and not what the disk has.
+// The kubelet, and so everybody who reads its metrics, knows what the volume may hold, and not what
+// the disk has.
 func limitStats(_ *testing.T, s *harness.Scene) {
 	claim := limitClaim(s)
 	pod{claim: claim.Name, hostname: one.Hostname, script: greedy}.run(s)
@@ -178,8 +179,8 @@ func limitGrows(t *testing.T, s *harness.Scene) {
 	}
 }
 
-// A class that requires limits is served where they are, and nowhere else: the scheduler knows, and who chose the node all
-// the same is told why not.
+// A class that requires limits is served where they are, and nowhere else: the scheduler knows, and
+// who chose the node all the same is told why not.
 func limitRequired(t *testing.T, s *harness.Scene) {
 	class := s.CSIClass("required", func(c *storagev1.StorageClass) { c.Parameters["quota"] = "required" })
 	t.Cleanup(func() {

@@ -19,11 +19,13 @@ import (
 const (
 	localPathSet   = "hostpath-provisioner-local-path"
 	localPathClass = "local-path"
-	// localPathBase is the base directory: nodes of this cluster have only /var/hpvolumes of their own.
+	// localPathBase is the base directory: nodes of this cluster have only /var/hpvolumes of their
+	// own.
 	localPathBase = "/var/hpvolumes/local-path"
 )
 
-// Each kustomization renders with kubectl, and the API server accepts the objects of manifests/local-path.
+// Each kustomization renders with kubectl, and the API server accepts the objects of
+// manifests/local-path.
 func TestKustomizations(t *testing.T) {
 	t.Parallel()
 	manifests := filepath.Join(root, "manifests")
@@ -48,14 +50,16 @@ func TestKustomizations(t *testing.T) {
 	}
 }
 
-// The overlay for k3s, with another directory, after k3s has deleted its class: a PV of before keeps its data and its pod, a
-// claim that was made without a class is served, new volumes are hostPath and local, and an agent whose pod is killed goes on.
+// The overlay for k3s, with another directory, after k3s has deleted its class: a PV of before
+// keeps its data and its pod, a claim that was made without a class is served, new volumes are
+// hostPath and local, and an agent whose pod is killed goes on.
 func TestLocalPath(t *testing.T) {
 	withAgents(t) // it has the account of the other form
 	s := newScene(t)
 	old, path := localPathOld(s)
 	p := pod{claim: old.Name, hostname: one.Hostname, script: "cat /data/file; echo more >>/data/file"}.create(s)
-	// When its provisioner is disabled, k3s deletes the class; a claim that is made then waits for the overlay's class.
+	// When its provisioner is disabled, k3s deletes the class; a claim that is made then waits for
+	// the overlay's class.
 	_, err := kubectl("", "delete", "storageclass", localPathClass)
 	must(s, "delete the class", err)
 	between := s.Create(harness.Claim{Class: localPathClass})
@@ -106,7 +110,8 @@ func TestLocalPath(t *testing.T) {
 	}
 }
 
-// localPathOld is a bound claim of before on the first node, with its data, and its directory on this machine.
+// localPathOld is a bound claim of before on the first node, with its data, and its directory on
+// this machine.
 func localPathOld(s *harness.Scene) (claim *corev1.PersistentVolumeClaim, path string) {
 	s.Helper()
 	class, err := os.ReadFile(filepath.Join(root, "manifests", "local-path", "k3s", "storageclass.yaml"))

@@ -1,5 +1,5 @@
-// Package nodes tests the agent where it runs in earnest: as a DaemonSet's pod on two nodes with kubelet and containerd,
-// from the image that make builds, with pods that use the volumes.
+// Package nodes tests the agent where it runs in earnest: as a DaemonSet's pod on two nodes with
+// kubelet and containerd, from the image that make builds, with pods that use the volumes.
 //
 //	go -C e2e test ./nodes            # as root; uses the cluster that is up, or starts and ends one
 package nodes
@@ -32,7 +32,8 @@ var (
 	image      string // of the agent, as the manifests name it
 )
 
-// parallel is how many tests run at once unless -parallel says otherwise: they wait most of the time.
+// parallel is how many tests run at once unless -parallel says otherwise: they wait most of the
+// time.
 const parallel = "12"
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -94,7 +95,8 @@ func deploy(ctx context.Context) (err error) {
 	if err := local.Load(ctx, archive); err != nil {
 		return err
 	}
-	// The demo leaves an agent that serves both kinds of claims and has the pool, and that agent's other pool in it.
+	// The demo leaves an agent that serves both kinds of claims and has the pool, and that agent's
+	// other pool in it.
 	if _, err := kubectl("", "-n", harness.Namespace, "delete", "daemonset", csiSet, "--ignore-not-found", "--cascade=foreground"); err != nil {
 		return err
 	}

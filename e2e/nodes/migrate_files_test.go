@@ -54,7 +54,8 @@ func sparse(path string) error {
 	return errors.Join(err, f.Truncate(4<<20), f.Sync(), f.Close())
 }
 
-// snapshot says of each file below root all that can be seen of it, but for what a pod writes meanwhile.
+// snapshot says of each file below root all that can be seen of it, but for what a pod writes
+// meanwhile.
 func snapshot(root string) (map[string]string, error) {
 	all := map[string]string{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -120,7 +121,8 @@ func differing(before, now map[string]string) (all []string) {
 	return all
 }
 
-// linesOf counts the lines of a log. Every pod that wrote to it counts its own, from one on; none may be missing.
+// linesOf counts the lines of a log. Every pod that wrote to it counts its own, from one on; none
+// may be missing.
 func linesOf(path string) (lines int, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

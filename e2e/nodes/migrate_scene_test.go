@@ -23,7 +23,8 @@ const (
 	csiVolume = "/var/lib/kubelet/pods/%s/volumes/kubernetes.io~csi/%s/mount"
 )
 
-// writing adds a line to each volume, again and again, and to a file of each that stays open. A write that fails ends it.
+// writing adds a line to each volume, again and again, and to a file of each that stays open. A
+// write that fails ends it.
 const writing = `set -e; trap 'exit 0' TERM; i=0
 for d in /data/*; do eval "exec $((++i + 9))>>$d/held"; done; n=0
 while :; do
@@ -55,7 +56,8 @@ type migration struct {
 	restarts    int
 }
 
-// newMigration has the agent that runs now serve that many volumes: eight of ten have a writer, one of twenty is Released.
+// newMigration has the agent that runs now serve that many volumes: eight of ten have a writer, one
+// of twenty is Released.
 func newMigration(s *harness.Scene, volumes int) *migration {
 	s.Helper()
 	m := &migration{Scene: s, pods: map[string]*corev1.Pod{}}
@@ -145,7 +147,8 @@ func (m *migration) startWriters(each int) {
 	must(m.Scene, "create StatefulSet", err)
 }
 
-// set has the agents migrate in another way, and waits until they do. Both nodes get their new agent at once.
+// set has the agents migrate in another way, and waits until they do. Both nodes get their new
+// agent at once.
 func (m *migration) set(mode string, used bool) {
 	m.Helper()
 	for _, args := range [][]string{

@@ -17,8 +17,9 @@ import (
 
 var csiMigrating = ourForm("examples/migrate", csiAlone.noSpace)
 
-// hostPath PVs become CSI PVs under pods that write to most of them, and hostPath PVs again: not a file is other than
-// before, not a line is lost, and no container starts again. MIGRATE_VOLUMES says how many, 20 unless set.
+// hostPath PVs become CSI PVs under pods that write to most of them, and hostPath PVs again: not a
+// file is other than before, not a line is lost, and no container starts again. MIGRATE_VOLUMES
+// says how many, 20 unless set.
 func TestMigrate(t *testing.T) {
 	volumes := 20
 	if text := os.Getenv("MIGRATE_VOLUMES"); text != "" {
@@ -95,7 +96,8 @@ func (m *migration) moveUsed(mode string, csi bool) {
 	}
 }
 
-// moved counts the CSI PVs that have taken the place of others. Each is bound as the first one was, with the same policy.
+// moved counts the CSI PVs that have taken the place of others. Each is bound as the first one was,
+// with the same policy.
 func (m *migration) moved() (n int) {
 	m.Helper()
 	for _, v := range m.volumes {
@@ -159,8 +161,8 @@ func (v *moving) growing() error {
 	return nil
 }
 
-// onePodGoes scales the StatefulSet down by one: the volumes of that pod are migrated, and no others that are used. Its
-// successor has them through the driver.
+// onePodGoes scales the StatefulSet down by one: the volumes of that pod are migrated, and no
+// others that are used. Its successor has them through the driver.
 func (m *migration) onePodGoes(name string) {
 	m.Helper()
 	m.scale(howMany - 1)
@@ -220,7 +222,8 @@ func (m *migration) isMounted(name string, csi bool) {
 	}
 }
 
-// isUsual has one volume be what CSI volumes are: its use is known, and it grows under its pod; another one is deleted.
+// isUsual has one volume be what CSI volumes are: its use is known, and it grows under its pod;
+// another one is deleted.
 func (m *migration) isUsual() {
 	m.Helper()
 	used, unused := m.volumes[len(m.volumes)-1], -1

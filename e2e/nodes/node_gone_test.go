@@ -16,7 +16,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// goneObjects are a class with the policy release, and the operator's settings with a short grace period.
+// goneObjects are a class with the policy release, and the operator's settings with a short grace
+// period.
 const goneObjects = `
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
@@ -31,8 +32,9 @@ metadata: {name: hostpath-provisioner-settings, namespace: hostpath-provisioner}
 data: {nodeGoneGrace: 2s}
 `
 
-// The recipe of docs/node-gone.md: a node dies under a StatefulSet, which then runs on the other node with an empty volume. The
-// node comes back, and the volume that was released is an orphan there.
+// The recipe of docs/node-gone.md: a node dies under a StatefulSet, which then runs on the other
+// node with an empty volume. The node comes back, and the volume that was released is an orphan
+// there.
 func TestNodeGone(t *testing.T) {
 	t.Cleanup(func() { operatorAway(t, "operator") })
 	s := newScene(t)
@@ -138,7 +140,8 @@ func goneNotReady(s *harness.Scene) error {
 	return nil
 }
 
-// goneBack starts the kubelet of the other node, and removes the taint of the recipe if the node was not deleted.
+// goneBack starts the kubelet of the other node, and removes the taint of the recipe if the node
+// was not deleted.
 func goneBack(s *harness.Scene) {
 	s.Helper()
 	must(s, "start the kubelet", other.StartKubelet())

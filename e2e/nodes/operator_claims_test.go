@@ -27,7 +27,8 @@ func operatorClaims(s *harness.Scene) {
 	}
 }
 
-// operatorClaimSize wants PVs and claims of the size that was requested: the resource has no key for the whole disk's size.
+// operatorClaimSize wants PVs and claims of the size that was requested: the resource has no key
+// for the whole disk's size.
 func operatorClaimSize(t *testing.T, s *harness.Scene) {
 	for _, c := range []harness.Claim{{Node: one.Name, Size: "24Mi"}, {Class: csiClass, Size: "24Mi"}} {
 		claim := s.Create(c)

@@ -30,8 +30,8 @@ spec:
 	managedBy    = "app.kubernetes.io/managed-by=hostpath-provisioner-operator"
 )
 
-// The operator takes over from an older one on two nodes, under pods that run: their containers stay the same until their
-// claims are deleted. Each step leaves the cluster for the next one.
+// The operator takes over from an older one on two nodes, under pods that run: their containers
+// stay the same until their claims are deleted. Each step leaves the cluster for the next one.
 func TestOperator(t *testing.T) {
 	replacingAgents(t)
 	standInImage(t)
@@ -82,7 +82,8 @@ func TestOperator(t *testing.T) {
 	}
 }
 
-// operatorOlder installs what an older operator does for the resource: a DaemonSet for each kind of volumes.
+// operatorOlder installs what an older operator does for the resource: a DaemonSet for each kind of
+// volumes.
 func operatorOlder(s *harness.Scene) {
 	s.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "swapin.yaml"))
@@ -127,8 +128,8 @@ func (u operatorUser) writesOn(s *harness.Scene) {
 	}
 }
 
-// operatorDefined applies the definition of HostPathProvisioner and waits until it is served. "kubectl wait" fails while a
-// definition has no conditions.
+// operatorDefined applies the definition of HostPathProvisioner and waits until it is served.
+// "kubectl wait" fails while a definition has no conditions.
 func operatorDefined(s *harness.Scene) {
 	s.Helper()
 	_, err := kubectl("", "apply", "--server-side", "-f", filepath.Join(root, "manifests", "operator", "hostpathprovisioner.kubevirt.io_hostpathprovisioners.yaml"))
@@ -139,7 +140,8 @@ func operatorDefined(s *harness.Scene) {
 	})
 }
 
-// operatorTakesOver installs the operator. A claim of each kind that is made meanwhile is served once.
+// operatorTakesOver installs the operator. A claim of each kind that is made meanwhile is served
+// once.
 func operatorTakesOver(s *harness.Scene) {
 	operatorDefined(s)
 	_, err := kubectl(operatorResource, "apply", "-f", "-")
@@ -205,7 +207,8 @@ func operatorRepairs(s *harness.Scene) {
 	operatorComplete(s)
 }
 
-// operatorRolls replaces the operator's pods by ones with another setting, which replace the agents.
+// operatorRolls replaces the operator's pods by ones with another setting, which replace the
+// agents.
 func operatorRolls(s *harness.Scene) {
 	before := awaitDriver(s, one)
 	_, err := kubectl("", "-n", harness.Namespace, "set", "env", "deployment/"+operatorSet, "VERBOSITY=2")
@@ -245,8 +248,8 @@ func operatorWaits(s *harness.Scene, users []operatorUser) {
 // operatorSet is the name of the operator's Deployment.
 const operatorSet = "hostpath-provisioner-operator"
 
-// operatorAway removes what the manifests have, the operator or its namespace too, and what the operator installed. It gives the other
-// tests their agent.
+// operatorAway removes what the manifests have, the operator or its namespace too, and what the
+// operator installed. It gives the other tests their agent.
 func operatorAway(t *testing.T, manifests string) {
 	if t.Failed() {
 		logs, _ := kubectl("", "-n", harness.Namespace, "logs", "-l", "name="+operatorSet, "--prefix", "--tail=60")

@@ -14,7 +14,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// ownDisk is a plain driver in a pod, whose pool names its mount point. Nobody calls it; its readyz is what is asked.
+// ownDisk is a plain driver in a pod, whose pool names its mount point. Nobody calls it; its readyz
+// is what is asked.
 func ownDisk(s *harness.Scene, given, pool, mount string) *corev1.Pod {
 	s.Helper()
 	grace, no, yes := int64(1), false, true
@@ -51,8 +52,9 @@ func wantPool(s *harness.Scene, p *corev1.Pod, words string) {
 	})
 }
 
-// A disk that is mounted on the node before the agent's pod starts, or later, or again, is told from what is the container's
-// own: in a pod the directory that it is given is a mount point in any case.
+// A disk that is mounted on the node before the agent's pod starts, or later, or again, is told
+// from what is the container's own: in a pod the directory that it is given is a mount point in any
+// case.
 func TestPoolOnItsOwnDisk(t *testing.T) {
 	withAgents(t)
 	s := newScene(t)

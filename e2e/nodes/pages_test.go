@@ -62,7 +62,8 @@ func (r *reader) run(begins string) string {
 	return out
 }
 
-// shell runs a command with the cluster's kubectl at the top of the tree, after those that set variables.
+// shell runs a command with the cluster's kubectl at the top of the tree, after those that set
+// variables.
 func (r *reader) shell(command string) (string, error) {
 	script := strings.Join(append([]string{"set -eu"}, append(r.set, command)...), "\n")
 	cmd := exec.CommandContext(r.Context(), "bash", "-c", script)
@@ -100,9 +101,10 @@ func want(s *harness.Scene, text string, words ...string) {
 	}
 }
 
-// TestPages follows the pages of the documentation: every command of theirs runs, in the page's order, with the objects that
-// the page names, and does what the page says. The pages that it does not follow are in package pages, with the reason. It
-// is alone, because pages install and uninstall.
+// TestPages follows the pages of the documentation: every command of theirs runs, in the page's
+// order, with the objects that the page names, and does what the page says. The pages that it does
+// not follow are in package pages, with the reason. It is alone, because pages install and
+// uninstall.
 func TestPages(t *testing.T) {
 	t.Cleanup(func() {
 		for _, dir := range []string{"policy", "uninstall/csi"} {
@@ -116,7 +118,8 @@ func TestPages(t *testing.T) {
 			}
 		}
 		redeploy(t)
-		// An API server never reads the ConfigMap of a policy again once the last binding was deleted.
+		// An API server never reads the ConfigMap of a policy again once the last binding was
+		// deleted.
 		if err := errors.Join(env.Plane.StopAPIServer(), env.Plane.StartAPIServer(context.Background())); err != nil {
 			t.Error(err)
 		}
@@ -331,7 +334,8 @@ func (r *reader) orphans() {
 	}
 }
 
-// removeAll removes what the pages have the reader keep: PVs with policy Retain, and volumes whose PV is gone.
+// removeAll removes what the pages have the reader keep: PVs with policy Retain, and volumes whose
+// PV is gone.
 func (r *reader) removeAll() {
 	r.Helper()
 	list, err := r.Client.CoreV1().PersistentVolumes().List(r.Context(), metav1.ListOptions{})

@@ -15,8 +15,8 @@ import (
 // stay ends a pod's script: it has done its work, and holds its volume.
 const stay = "; touch /tmp/done; exec sleep infinity"
 
-// pod says what is special about a pod. Its script runs with the claim's volume at /data, as that user, where there is
-// one on that node; the pod is ready when the script has come to stay.
+// pod says what is special about a pod. Its script runs with the claim's volume at /data, as that
+// user, where there is one on that node; the pod is ready when the script has come to stay.
 type pod struct {
 	claim, script, hostname string
 	user                    int64
@@ -59,7 +59,8 @@ func (p pod) create(s *harness.Scene) *corev1.Pod {
 	return made
 }
 
-// run creates the pod, waits until its script has come to the end, and returns the pod as it is then.
+// run creates the pod, waits until its script has come to the end, and returns the pod as it is
+// then.
 func (p pod) run(s *harness.Scene) *corev1.Pod {
 	s.Helper()
 	return awaitReady(s, p.create(s).Name)
@@ -109,7 +110,8 @@ func end(s *harness.Scene, p *corev1.Pod) {
 	awaitEnd(s, p)
 }
 
-// endSoon is end for a pod that ignores SIGTERM: it gets one second in place of its own grace period.
+// endSoon is end for a pod that ignores SIGTERM: it gets one second in place of its own grace
+// period.
 func endSoon(s *harness.Scene, p *corev1.Pod) {
 	s.Helper()
 	grace := int64(1)

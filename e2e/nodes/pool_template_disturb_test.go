@@ -12,13 +12,15 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// noticed is how long a pool may be Ready in the resource while the agent says that it is not: the kubelet asks the agent every
-// 5 seconds and believes the third answer, and the operator follows the pod.
+// noticed is how long a pool may be Ready in the resource while the agent says that it is not: the
+// kubelet asks the agent every 5 seconds and believes the third answer, and the operator follows
+// the pod.
 const noticed = 30 * time.Second
 
-// agreement compares, every second until the function that it returns is called, the states of the pools in the resource with the
-// agent's metrics. A pool that is Ready is ready for the agent, but for the time in which that is noticed. The other way round is
-// no rule: an agent with one pool that is not ready is not ready itself, and so is each of its pools in the resource.
+// agreement compares, every second until the function that it returns is called, the states of the
+// pools in the resource with the agent's metrics. A pool that is Ready is ready for the agent, but
+// for the time in which that is noticed. The other way round is no rule: an agent with one pool
+// that is not ready is not ready itself, and so is each of its pools in the resource.
 func (s *poolScene) agreement(pools ...string) (end func()) {
 	s.Helper()
 	done, over := make(chan struct{}), make(chan struct{})
@@ -68,7 +70,8 @@ func (s *poolScene) agreement(pools ...string) (end func()) {
 	}
 }
 
-// states returns the states of the pools in the resource, and the agent's metrics; nothing of what does not answer.
+// states returns the states of the pools in the resource, and the agent's metrics; nothing of what
+// does not answer.
 func (s *poolScene) states() (phases map[string]string, metrics string) {
 	var cr struct {
 		Status struct {
@@ -94,7 +97,8 @@ func poolReady(pool string, ready bool) string {
 	return fmt.Sprintf("kubevirt_hpp_pool_ready{pool=%q} %d", pool, map[bool]int{true: 1}[ready])
 }
 
-// undisturbed does something under the pods that hold the filesystems and those that use them: the mounts stay as they are.
+// undisturbed does something under the pods that hold the filesystems and those that use them: the
+// mounts stay as they are.
 func (s *poolScene) undisturbed(users map[string]operatorUser, do func()) {
 	s.Helper()
 	mounted := s.mounts()
@@ -122,7 +126,8 @@ func (s *poolScene) kubeletRestarts() {
 	must(s.Scene, "node", one.AwaitReady(s.Context()))
 }
 
-// grows makes the disk of the pool raw larger, and its filesystem, as an administrator does. The agent offers what came.
+// grows makes the disk of the pool raw larger, and its filesystem, as an administrator does. The
+// agent offers what came.
 func (s *poolScene) grows(u operatorUser) {
 	s.Helper()
 	before, err := s.total("raw")
@@ -148,8 +153,8 @@ func (s *poolScene) total(pool string) (bytes float64, err error) {
 	return harness.MetricIn(metrics, "kubevirt_hpp_pool_total_bytes", fmt.Sprintf("pool=%q", pool))
 }
 
-// occupies has a process on the node that keeps a pool's filesystem busy. The function that it returns waits until the Job that
-// unmounts the pool has named the process, and ends it.
+// occupies has a process on the node that keeps a pool's filesystem busy. The function that it
+// returns waits until the Job that unmounts the pool has named the process, and ends it.
 func (s *poolScene) occupies(pool string) (release func()) {
 	s.Helper()
 	cmd, err := one.Command(context.WithoutCancel(s.Context()), "sh", "-c", "cd /var/hpvolumes/"+pool+"/csi && echo here && exec sleep 600")

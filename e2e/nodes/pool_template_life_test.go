@@ -11,7 +11,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// mounts returns the mounts of the node at and below its volumes, in their order, but not those of pods.
+// mounts returns the mounts of the node at and below its volumes, in their order, but not those of
+// pods.
 func (s *poolScene) mounts() string {
 	s.Helper()
 	text, err := onNode(one, "cat", "/proc/self/mountinfo")
@@ -65,7 +66,8 @@ func (s *poolScene) writes(pool string, u operatorUser) {
 	})
 }
 
-// agrees waits until the agent's metric and the state in the resource are these, which they are at the same time.
+// agrees waits until the agent's metric and the state in the resource are these, which they are at
+// the same time.
 func (s *poolScene) agrees(pool, phase string) {
 	s.Helper()
 	s.Eventually("pool "+pool+" "+phase, func() error {
@@ -88,7 +90,8 @@ func (s *poolScene) holderRestarts(users map[string]operatorUser) {
 	}
 }
 
-// unmountedOnNode unmounts a pool on the node by hand: the holder mounts it again, and the agent needs no restart.
+// unmountedOnNode unmounts a pool on the node by hand: the holder mounts it again, and the agent
+// needs no restart.
 func (s *poolScene) unmountedOnNode(users map[string]operatorUser) {
 	s.Helper()
 	agent, err := podOf(s.Scene, one, csiSet)

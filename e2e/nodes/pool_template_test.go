@@ -14,7 +14,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// templateResource has a pool on a claim of a class of hostPath volumes, and one on the PV of a raw disk, on one node.
+// templateResource has a pool on a claim of a class of hostPath volumes, and one on the PV of a raw
+// disk, on one node.
 const templateResource = `
 apiVersion: hostpathprovisioner.kubevirt.io/v1beta1
 kind: HostPathProvisioner
@@ -32,7 +33,8 @@ spec:
     tolerations: [{operator: Exists}]
 `
 
-// olderPool is a claim and a Deployment as the existing operator has them, with a program of the test that mounts.
+// olderPool is a claim and a Deployment as the existing operator has them, with a program of the
+// test that mounts.
 const olderPool = `
 apiVersion: v1
 kind: PersistentVolumeClaim
@@ -79,7 +81,8 @@ type poolScene struct {
 	disk  *harness.Loop // of the pool raw
 }
 
-// Pools on claims on a real node: taken over from the existing operator, used, disturbed and removed.
+// Pools on claims on a real node: taken over from the existing operator, used, disturbed and
+// removed.
 func TestPoolTemplate(t *testing.T) {
 	t.Cleanup(func() { operatorAway(t, "operator") })
 	s := &poolScene{Scene: newScene(t)}

@@ -22,7 +22,8 @@ type rawDisks struct {
 	dir string
 }
 
-// link gives the disk to a node, until the test ends, and returns the path. Its name begins with that of the node's filter.
+// link gives the disk to a node, until the test ends, and returns the path. Its name begins with
+// that of the node's filter.
 func (s *rawDisks) link(disk *harness.Loop, name string) string {
 	s.Helper()
 	path := filepath.Join(s.dir, name)

@@ -35,8 +35,8 @@ const (
 
 var zeros = string(make([]byte, len(secret)))
 
-// Raw disks, offered by manifests/local-pv to pods on real kubelets. One node offers block devices, the other one
-// filesystems.
+// Raw disks, offered by manifests/local-pv to pods on real kubelets. One node offers block devices,
+// the other one filesystems.
 func TestDisks(t *testing.T) {
 	t.Parallel()
 	devices := deployDisks(t)
@@ -57,7 +57,8 @@ func TestDisks(t *testing.T) {
 	}
 }
 
-// deployDisks applies the manifests as a user would, and returns the directory of the links to the disks.
+// deployDisks applies the manifests as a user would, and returns the directory of the links to the
+// disks.
 func deployDisks(t *testing.T) (devices string) {
 	t.Helper()
 	devices, err := os.MkdirTemp("/dev", "hpp-nodes-")
@@ -153,8 +154,8 @@ func blockTenants(t *testing.T, s *rawDisks) {
 	s.offered(one, path, again.UID)
 }
 
-// The kubelet makes each filesystem, and the next tenant gets one without the files of the first. One disk is offered with
-// each: a changed ConfigMap is for the PV that comes after the wipe.
+// The kubelet makes each filesystem, and the next tenant gets one without the files of the first.
+// One disk is offered with each: a changed ConfigMap is for the PV that comes after the wipe.
 func filesystemTenants(t *testing.T, s *rawDisks) {
 	disk := s.Loop(diskMiB)
 	path := s.link(disk, "filesystem-tenants")
@@ -183,8 +184,9 @@ func filesystemTenants(t *testing.T, s *rawDisks) {
 	s.offered(other, path, pv.UID)
 }
 
-// An administrator deletes the PV of a pod that uses the disk as a block device: nothing is written to the disk while the
-// kubelet's loop device is on it, nor afterwards, because the disk carries data.
+// An administrator deletes the PV of a pod that uses the disk as a block device: nothing is written
+// to the disk while the kubelet's loop device is on it, nor afterwards, because the disk carries
+// data.
 func diskPVDeletedByHand(t *testing.T, s *rawDisks) {
 	disk := s.Loop(diskMiB)
 	path := s.link(disk, "block-deleted")
@@ -203,7 +205,8 @@ func diskPVDeletedByHand(t *testing.T, s *rawDisks) {
 	}
 }
 
-// The process is killed while it wipes a disk: the PV stays Released, and the next process wipes the disk from the beginning.
+// The process is killed while it wipes a disk: the PV stays Released, and the next process wipes
+// the disk from the beginning.
 func diskKilledMidWipe(t *testing.T, s *rawDisks) {
 	const largeMiB = 4 << 10 // reading it back takes some seconds
 	disk := s.Loop(largeMiB)

@@ -19,7 +19,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// A release is pushed, and both nodes run it by its digest; then they run it from its archive, without the registry.
+// A release is pushed, and both nodes run it by its digest; then they run it from its archive,
+// without the registry.
 func TestRelease(t *testing.T) {
 	withAgents(t)
 	s := newScene(t)

@@ -12,8 +12,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// The commands of docs/from-kubevirt.md take an older driver's objects away and put ours in their place, under a pod that writes.
-// Without them the API server refuses what cannot be changed.
+// The commands of docs/from-kubevirt.md take an older driver's objects away and put ours in their
+// place, under a pod that writes. Without them the API server refuses what cannot be changed.
 func TestReplaceOlder(t *testing.T) {
 	commands := pageCommands(t, "docs/from-kubevirt.md", "Replace its objects")
 	standInImage(t)
@@ -58,8 +58,8 @@ func TestReplaceOlder(t *testing.T) {
 	t.Run("permitted", csiAlone.permitted)
 }
 
-// withoutProvisioner writes the manifest without the container csi-provisioner, which this test does not need and which
-// takes minutes to build, and returns the file.
+// withoutProvisioner writes the manifest without the container csi-provisioner, which this test
+// does not need and which takes minutes to build, and returns the file.
 func withoutProvisioner(t *testing.T, manifest string) string {
 	t.Helper()
 	text, err := os.ReadFile(manifest)
@@ -75,7 +75,8 @@ func withoutProvisioner(t *testing.T, manifest string) string {
 	return file
 }
 
-// csiReadme applies the claim and the pod that README.md shows first, but for the image: there is no registry to pull from.
+// csiReadme applies the claim and the pod that README.md shows first, but for the image: there is
+// no registry to pull from.
 func csiReadme(_ *testing.T, s *harness.Scene) {
 	text, err := os.ReadFile(filepath.Join(root, "README.md"))
 	must(s, "read", err)

@@ -18,7 +18,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// agents are those that deploy put onto the nodes: several tests use them at once, and one at a time replaces them.
+// agents are those that deploy put onto the nodes: several tests use them at once, and one at a
+// time replaces them.
 var agents sync.RWMutex
 
 // withAgents runs the test beside others, but not beside one that replaces the agents.
@@ -37,8 +38,8 @@ func replacingAgents(t *testing.T) {
 	t.Cleanup(agents.Unlock)
 }
 
-// newScene is a namespace for one test. The cluster may outlive the tests, so it is taken down at the end, and the PVs of
-// its claims must go with it.
+// newScene is a namespace for one test. The cluster may outlive the tests, so it is taken down at
+// the end, and the PVs of its claims must go with it.
 func newScene(t *testing.T) *harness.Scene {
 	t.Helper()
 	name := strings.ToLower(strings.TrimPrefix(t.Name(), "Test"))
@@ -69,7 +70,8 @@ func leave(s *harness.Scene) {
 	if err != nil {
 		s.Errorf("delete namespace: %v", err)
 	}
-	// The namespace is not awaited: its controller looks again after five seconds, and later each time.
+	// The namespace is not awaited: its controller looks again after five seconds, and later each
+	// time.
 	s.Eventually("no pod and PV left of "+s.Namespace, func() error {
 		pvs, err := core.PersistentVolumes().List(ctx, everything)
 		if err != nil {
@@ -143,7 +145,8 @@ func onNode(n *cluster.Node, argv ...string) (string, error) {
 	return string(out), err
 }
 
-// said returns nil where an event of that reason, about that object and with these words, is younger than since.
+// said returns nil where an event of that reason, about that object and with these words, is
+// younger than since.
 func said(s *harness.Scene, field, object, reason, words string, since time.Time) error {
 	list, err := s.Client.CoreV1().Events(metav1.NamespaceAll).List(context.Background(), metav1.ListOptions{
 		FieldSelector: field + "=" + object + ",reason=" + reason,

@@ -19,13 +19,15 @@ import (
 const (
 	singleNodeSet   = "hostpath-provisioner-single-node"
 	singleNodeClass = "hostpath"
-	// singleNodeBase is the directory of the volumes: nodes of this cluster have only /var/hpvolumes of their own.
+	// singleNodeBase is the directory of the volumes: nodes of this cluster have only
+	// /var/hpvolumes of their own.
 	singleNodeBase = "/var/hpvolumes/single-node"
 )
 
-// manifests/single-node with another directory, on the first node, and the second one cordoned: a claim without class,
-// annotation and pod is bound at once, a pod writes into its volume, the volume grows and is deleted. While both nodes are
-// schedulable, the next claim waits. The test is alone, because it cordons a node and makes a class the default.
+// manifests/single-node with another directory, on the first node, and the second one cordoned: a
+// claim without class, annotation and pod is bound at once, a pod writes into its volume, the
+// volume grows and is deleted. While both nodes are schedulable, the next claim waits. The test is
+// alone, because it cordons a node and makes a class the default.
 func TestSingleNode(t *testing.T) {
 	s := newScene(t)
 	cordon(s, other, true)
@@ -72,7 +74,8 @@ func TestSingleNode(t *testing.T) {
 	s.Gone(served.Name)
 }
 
-// singleNodeClaim creates a claim as manifests/single-node/test-claim.yaml does: of the default class.
+// singleNodeClaim creates a claim as manifests/single-node/test-claim.yaml does: of the default
+// class.
 func singleNodeClaim(s *harness.Scene) *corev1.PersistentVolumeClaim {
 	s.Helper()
 	return s.Create(harness.Claim{Mode: corev1.ReadWriteMany, Size: "1Mi", Edit: func(c *corev1.PersistentVolumeClaim) {
@@ -92,8 +95,9 @@ func cordon(s *harness.Scene, n *cluster.Node, on bool) {
 	}
 }
 
-// singleNodeDeploy applies the form until the test ends, beside the agent of the other tests. The agent of a node without
-// volumes exits while there is another node, so only the one of the first node becomes ready.
+// singleNodeDeploy applies the form until the test ends, beside the agent of the other tests. The
+// agent of a node without volumes exits while there is another node, so only the one of the first
+// node becomes ready.
 func singleNodeDeploy(s *harness.Scene) {
 	s.Helper()
 	text, err := kubectl("", "kustomize", filepath.Join(root, "manifests", "single-node"))

@@ -25,8 +25,9 @@ import (
 // standIn is the image of e2e/cmd/standin.
 const standIn = "localhost/hpp-e2e/standin:latest"
 
-// The existing operator deploys its driver, and the image is ours. The pool is the node's whole directory, as that operator
-// has it where it runs an agent besides, so volumes lie where they do in TestCSI.
+// The existing operator deploys its driver, and the image is ours. The pool is the node's whole
+// directory, as that operator has it where it runs an agent besides, so volumes lie where they do
+// in TestCSI.
 func TestSwapIn(t *testing.T) {
 	standInImage(t)
 	manifest := filepath.Join("testdata", "swapin.yaml")
@@ -96,13 +97,15 @@ func namesHost(chain []*x509.Certificate, host string) error {
 	return chain[0].VerifyHostname(host)
 }
 
-// ask gets the URL from this machine, which reaches pods by their address. The caller closes the body.
+// ask gets the URL from this machine, which reaches pods by their address. The caller closes the
+// body.
 func ask(url string, config *tls.Config) (*http.Response, error) {
 	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
 	return client.Get(url)
 }
 
-// The health port is the liveness probe's, and the driver behind it answers. The driver itself would have readyz, too.
+// The health port is the liveness probe's, and the driver behind it answers. The driver itself
+// would have readyz, too.
 func swapInHealth(t *testing.T, s *harness.Scene) {
 	for _, n := range local.Nodes() {
 		p, err := podOf(s, n, csiSet)
@@ -134,8 +137,9 @@ func swapInSteady(t *testing.T, s *harness.Scene) {
 	}
 }
 
-// A volume of the driver that was there before: its directory has no record, and its PV says the disk's size. One that a pod
-// uses is taken over, and one that nobody uses any more goes like any other.
+// A volume of the driver that was there before: its directory has no record, and its PV says the
+// disk's size. One that a pod uses is taken over, and one that nobody uses any more goes like any
+// other.
 func swapInOlder(t *testing.T, s *harness.Scene) {
 	used, unused := older(s, one), older(s, one)
 	p := pod{claim: used.Name, script: "cat /data/file && echo newer >/data/newer"}.run(s)

@@ -1,8 +1,8 @@
 // Package pages reads the commands of the documentation, so that tests can run them.
 //
-// A block of a page is a fenced block of the language sh, or an indented one. Its lines that begin as commands do are
-// commands; the others are output. Whoever writes a command on a page has it run: by TestPages of package nodes, or by the
-// test or demo that Elsewhere names.
+// A block of a page is a fenced block of the language sh, or an indented one. Its lines that begin
+// as commands do are commands; the others are output. Whoever writes a command on a page has it
+// run: by TestPages of package nodes, or by the test or demo that Elsewhere names.
 package pages
 
 import (
@@ -12,17 +12,20 @@ import (
 )
 
 // Followed are the pages whose commands TestPages runs, in their order.
-var Followed = []string{"docs/install.md", "docs/migration.md", "docs/operations.md", "docs/storage-classes.md", "docs/troubleshooting.md"}
+var Followed = []string{"docs/install.md", "docs/migration.md", "docs/operations.md", "docs/storage-classes.md",
+	"docs/troubleshooting.md"}
 
-// Runbooks are pages of one alert each. TestPages runs the commands of all of them, except of those in Elsewhere.
+// Runbooks are pages of one alert each. TestPages runs the commands of all of them, except of those
+// in Elsewhere.
 const Runbooks = "docs/runbooks/"
 
 // Elsewhere are the other pages with commands, and why TestPages does not run them.
 var Elsewhere = map[string]string{
-	"README.md":                        "TestReadmeSetsTheImage of manifests, and TestPushedImageRuns and TestCSI of nodes",
-	"docs/claim-pools.md":              "they delete all claims of a pool: TestPoolTemplate of nodes",
-	"docs/from-kubevirt.md":            "TestReplaceOlder of nodes runs them",
-	"docs/from-local-path.md":          "TestLocalPath of nodes and make demo-local-path: the form needs another class and directory",
+	"README.md":             "TestReadmeSetsTheImage of manifests, and TestPushedImageRuns and TestCSI of nodes",
+	"docs/claim-pools.md":   "they delete all claims of a pool: TestPoolTemplate of nodes",
+	"docs/from-kubevirt.md": "TestReplaceOlder of nodes runs them",
+	"docs/from-local-path.md": "TestLocalPath of nodes and make demo-local-path: the form needs another class " +
+		"and directory",
 	"docs/helm.md":                     "they need Helm and the chart of a release: the tests of chart",
 	"docs/monitoring.md":               "they need Grafana: TestDashboard of suite",
 	"docs/node-gone.md":                "they delete Nodes: TestNodeGone of nodes",
@@ -99,8 +102,10 @@ func (c Command) Fill(values map[string]string) string {
 	for _, at := range word.FindAllStringIndex(c.Text, -1) {
 		value, is := values[c.Text[at[0]:at[1]]]
 		before, after := c.Text[:at[0]], c.Text[at[1]:]
-		if !is || strings.HasSuffix(before, "$") || strings.HasSuffix(before, "{") || strings.HasPrefix(after, "=") || strings.HasPrefix(after, ":.") ||
-			strings.HasPrefix(after, "_") || strings.HasSuffix(before, "_") || strings.HasSuffix(before, "-") || strings.HasSuffix(before, ".") {
+		if !is || strings.HasSuffix(before, "$") || strings.HasSuffix(before, "{") || strings.HasPrefix(after, "=") ||
+			strings.HasPrefix(after, ":.") ||
+			strings.HasPrefix(after, "_") || strings.HasSuffix(before, "_") || strings.HasSuffix(before, "-") ||
+			strings.HasSuffix(before, ".") {
 			continue
 		}
 		out.WriteString(c.Text[end:at[0]] + value)

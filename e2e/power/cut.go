@@ -21,11 +21,13 @@ const (
 	torn   choice = "torn" // half of the sectors, whichever write they are of
 )
 
-// sector is how many bytes a disk writes whole. Filesystems need as many: if a directory's block of 4 KiB is torn while XFS
-// recovers, the next recovery takes it for written by the sequence number in its first 512 bytes, and fails.
+// sector is how many bytes a disk writes whole. Filesystems need as many: if a directory's block of
+// 4 KiB is torn while XFS recovers, the next recovery takes it for written by the sequence number
+// in its first 512 bytes, and fails.
 const sector = 4096
 
-// choices returns the choices to try for n writes: none first, which shows best what was not flushed, and others up to so many.
+// choices returns the choices to try for n writes: none first, which shows best what was not
+// flushed, and others up to so many.
 func choices(n, limit int, random *rand.Rand) []choice {
 	var others []choice
 	switch n {

@@ -50,7 +50,8 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// A failure is the kernel's only on btrfs, with several callers, and only if nothing was flushed before the call ended.
+// A failure is the kernel's only on btrfs, with several callers, and only if nothing was flushed
+// before the call ended.
 func TestEarly(t *testing.T) {
 	step, told := Event{Kind: Step}, Event{Kind: Told, Note: Note{Name: "v"}}
 	early, late := []Event{step, told}, []Event{step, {Kind: Flush}, told}

@@ -37,8 +37,9 @@ type Event struct {
 // blockSize is the unit, in bytes, in which a Disk remembers what changed.
 const blockSize = 4096
 
-// Disk is a block device in memory. The kernel has it as a loop device with direct I/O on a file of FUSE, so each write of a
-// filesystem, and each flush, arrives here, in the order in which the filesystem waits for them.
+// Disk is a block device in memory. The kernel has it as a loop device with direct I/O on a file of
+// FUSE, so each write of a filesystem, and each flush, arrives here, in the order in which the
+// filesystem waits for them.
 type Disk struct {
 	Path string // of the loop device
 
@@ -65,7 +66,8 @@ func NewDisk(size int64) (d *Disk, err error) {
 		}
 	}()
 	for _, memory := range []*[]byte{&d.shown, &d.durable} {
-		*memory, err = unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+		*memory, err = unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE,
+			unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 		if err != nil {
 			return d, fmt.Errorf("map %d bytes: %w", size, err)
 		}
@@ -78,8 +80,8 @@ func NewDisk(size int64) (d *Disk, err error) {
 	if err != nil {
 		return d, fmt.Errorf("mount FUSE at %s, which needs root and /dev/fuse: %w", d.dir, err)
 	}
-	// The device has the file open. Without a mount, no container that starts meanwhile gets a copy of it, which would keep
-	// the file beyond the end of the device.
+	// The device has the file open. Without a mount, no container that starts meanwhile gets a copy
+	// of it, which would keep the file beyond the end of the device.
 	return d, errors.Join(d.attach(), unix.Unmount(d.dir, unix.MNT_DETACH))
 }
 
@@ -105,7 +107,8 @@ func (d *Disk) attach() error {
 		if err != nil {
 			return err
 		}
-		config := unix.LoopConfig{Fd: uint32(file.Fd()), Info: unix.LoopInfo64{Flags: unix.LO_FLAGS_AUTOCLEAR | unix.LO_FLAGS_DIRECT_IO}}
+		config := unix.LoopConfig{Fd: uint32(file.Fd()),
+			Info: unix.LoopInfo64{Flags: unix.LO_FLAGS_AUTOCLEAR | unix.LO_FLAGS_DIRECT_IO}}
 		if err = unix.IoctlLoopConfigure(int(loop.Fd()), &config); err == nil {
 			d.loop, d.Path = loop, path
 			return d.cached()
@@ -118,8 +121,8 @@ func (d *Disk) attach() error {
 	return errors.New("other processes take every free loop device")
 }
 
-// cached returns an error unless the kernel believes that the device has a cache, and so sends it flushes, and reads and
-// writes without a cache of its own.
+// cached returns an error unless the kernel believes that the device has a cache, and so sends it
+// flushes, and reads and writes without a cache of its own.
 func (d *Disk) cached() error {
 	for file, want := range map[string]string{"queue/write_cache": "write back", "loop/dio": "1"} {
 		path := filepath.Join("/sys/block", filepath.Base(d.Path), file)
@@ -216,8 +219,8 @@ func (d *Disk) Cut(kept []Event) error {
 	return d.forget()
 }
 
-// forget drops what the kernel has of the device in memory. It waits for an unmount: while a filesystem of it is mounted
-// anywhere, the next mount would show that one's memory.
+// forget drops what the kernel has of the device in memory. It waits for an unmount: while a
+// filesystem of it is mounted anywhere, the next mount would show that one's memory.
 func (d *Disk) forget() error {
 	f, err := os.OpenFile(d.Path, os.O_RDONLY|unix.O_EXCL, 0)
 	for n := 0; errors.Is(err, unix.EBUSY) && n < 500; n++ {

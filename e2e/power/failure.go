@@ -27,17 +27,19 @@ func (f Failure) String() string {
 	return text + "\n      | " + strings.Join(f.Before, "\n      | ")
 }
 
-// early reports whether the log shows that the kernel is to blame: btrfs's fsync(2) of a directory can return before anything
-// is flushed while other callers flush the same directory. Then there is no flush between the last step of a call, which
-// announces its fsync, and its success. The log shows nothing else if the pool does not call fsync(2) at all, so this holds for
-// several callers at once alone: the logs of one caller show that.
+// early reports whether the log shows that the kernel is to blame: btrfs's fsync(2) of a directory
+// can return before anything is flushed while other callers flush the same directory. Then there is
+// no flush between the last step of a call, which announces its fsync, and its success. The log
+// shows nothing else if the pool does not call fsync(2) at all, so this holds for several callers
+// at once alone: the logs of one caller show that.
 func (f Filesystem) early(d disk, faults []Fault) bool {
 	return f.Kernel == "btrfs" && d.callers > 1 && !slices.ContainsFunc(faults, func(fault Fault) bool {
 		return fault.Name == "" || !unflushed(d.log[:d.at], fault.Name)
 	})
 }
 
-// unflushed reports whether there is no flush between the last step in the last call for a volume and its success.
+// unflushed reports whether there is no flush between the last step in the last call for a volume
+// and its success.
 func unflushed(log []Event, name string) bool {
 	told := false
 	for _, e := range slices.Backward(log) {

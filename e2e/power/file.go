@@ -41,7 +41,8 @@ func (f *file) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) sy
 	return 0
 }
 
-// Open implements fs.NodeOpener. The file has no cache in the kernel, and writes do not wait for each other.
+// Open implements fs.NodeOpener. The file has no cache in the kernel, and writes do not wait for
+// each other.
 func (f *file) Open(context.Context, uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	return nil, fuse.FOPEN_DIRECT_IO | fuse.FOPEN_PARALLEL_DIRECT_WRITES, 0
 }

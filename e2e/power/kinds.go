@@ -12,9 +12,9 @@ type Filesystem struct {
 	Kernel  string // its name for mount(2)
 	Options string // of the mount
 	Quota   bool   // volumes of btrfs are subvolumes with a quota
-	// Unordered is a filesystem without a journal, on which e2fsck runs before a mount. A journal keeps the order of what
-	// nothing flushed, and so hides that it was not. Without one a rename is not atomic, so its power goes only while no
-	// call is under way.
+	// Unordered is a filesystem without a journal, on which e2fsck runs before a mount. A journal
+	// keeps the order of what nothing flushed, and so hides that it was not. Without one a rename
+	// is not atomic, so its power goes only while no call is under way.
 	Unordered bool
 
 	size int64 // of its disk, in bytes
@@ -23,8 +23,8 @@ type Filesystem struct {
 
 const mib = int64(1) << 20
 
-// Filesystems are those that a pool is supported on, and one to find flushes that a journal makes up for. An inode fills a
-// block there, so that no inode is flushed with its neighbour.
+// Filesystems are those that a pool is supported on, and one to find flushes that a journal makes
+// up for. An inode fills a block there, so that no inode is flushed with its neighbour.
 var Filesystems = []Filesystem{
 	{Name: "ext4", Kernel: "ext4", size: 64 * mib,
 		mkfs: []string{"mkfs.ext4", "-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"}},
@@ -32,7 +32,8 @@ var Filesystems = []Filesystem{
 	{Name: "btrfs", Kernel: "btrfs", size: 256 * mib, mkfs: []string{"mkfs.btrfs", "-q", "-f"}},
 	{Name: "btrfs-quota", Kernel: "btrfs", Quota: true, size: 256 * mib, mkfs: []string{"mkfs.btrfs", "-q", "-f"}},
 	{Name: "ext4-unordered", Kernel: "ext4", Unordered: true, size: 64 * mib,
-		mkfs: []string{"mkfs.ext4", "-q", "-F", "-b", "4096", "-I", "4096", "-N", "1024", "-O", "^has_journal", "-E", "lazy_itable_init=0"}},
+		mkfs: []string{"mkfs.ext4", "-q", "-F", "-b", "4096", "-I", "4096", "-N", "1024", "-O", "^has_journal", "-E",
+			"lazy_itable_init=0"}},
 }
 
 // NewDisk returns a disk with the filesystem. The caller closes it.
@@ -59,7 +60,8 @@ func (f Filesystem) repair(d *Disk) error {
 	}
 	fsck := exec.Command("e2fsck", "-fy", d.Path)
 	out, err := fsck.CombinedOutput()
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 1 { // errors were corrected; see e2fsck(8)
+	// errors were corrected; see e2fsck(8)
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 1 {
 		err = nil
 	}
 	if err != nil {

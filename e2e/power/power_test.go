@@ -14,11 +14,13 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/power"
 )
 
-// The power goes at any moment of any call, on every filesystem; a disk has then what was flushed, and a part of the rest that
-// a seed chooses. Whatever callers were told is there after the next start, and nothing else is.
+// The power goes at any moment of any call, on every filesystem; a disk has then what was flushed,
+// and a part of the rest that a seed chooses. Whatever callers were told is there after the next
+// start, and nothing else is.
 //
-// POWER_MINUTES is how long disks are judged, 8 unless set; POWER_SEED chooses them, the time unless set; POWER_FILESYSTEM is
-// the only filesystem. A line for each has what was done. The disks of failures are in _artifacts/power.
+// POWER_MINUTES is how long disks are judged, 8 unless set; POWER_SEED chooses them, the time
+// unless set; POWER_FILESYSTEM is the only filesystem. A line for each has what was done. The disks
+// of failures are in _artifacts/power.
 func TestPower(t *testing.T) {
 	seed, program := seedOf(t), build(t)
 	deadline := time.Now().Add(minutes(t))
@@ -47,7 +49,8 @@ func TestPower(t *testing.T) {
 // done has what was done on each filesystem.
 var done sync.Map
 
-// TestMain prints what was done once all tests have ended: prove shows such output of tests that pass, too.
+// TestMain prints what was done once all tests have ended: prove shows such output of tests that
+// pass, too.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	done.Range(func(filesystem, text any) bool {
@@ -132,7 +135,8 @@ func newReplay(t *testing.T, f power.Filesystem, program string) *power.Replay {
 	return &power.Replay{Filesystem: f, Disk: d, Subject: s, Cuts: 150}
 }
 
-// A disk that ignores every flush after the first start loses what callers were told, and that is noticed.
+// A disk that ignores every flush after the first start loses what callers were told, and that is
+// noticed.
 func TestNoFlushIsNoticed(t *testing.T) {
 	r := newReplay(t, power.Filesystems[0], build(t))
 	r.Edit = func(log []power.Event) (ignored []power.Event) {

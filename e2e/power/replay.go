@@ -28,7 +28,8 @@ type Replay struct {
 type Result struct {
 	Logs, Calls, Disks int
 	Recoveries         int // of the disks, those of a power cut in a recovery
-	// Early are the failures that are the kernel's: btrfs returned from an fsync and had flushed nothing.
+	// Early are the failures that are the kernel's: btrfs returned from an fsync and had flushed
+	// nothing.
 	Early    int
 	Failures []Failure
 }
@@ -38,13 +39,14 @@ const (
 	atMost = 5
 	// perCut is how many disks are made of a cut at the most.
 	perCut = 3
-	// inRecovery is how many of a hundred disks have their power cut again, at two moments of the recovery.
+	// inRecovery is how many of a hundred disks have their power cut again, at two moments of the
+	// recovery.
 	inRecovery = 10
 )
 
-// Run records and replays, with other seeds each time, until the deadline. Every other log has several callers at once; in
-// those with one, the process with the pool is killed now and then. The error is that of the machine; faults of pools are in
-// Result.
+// Run records and replays, with other seeds each time, until the deadline. Every other log has
+// several callers at once; in those with one, the process with the pool is killed now and then. The
+// error is that of the machine; faults of pools are in Result.
 func (r *Replay) Run(seed uint64, deadline time.Time) error {
 	for n := uint64(0); time.Now().Before(deadline) && len(r.Result.Failures) < atMost; n++ {
 		w := Work{Seed: seed + n, Callers: 1, Calls: 40, Kills: true}
@@ -96,7 +98,8 @@ type cut struct {
 	weight float64 // how likely it is chosen
 }
 
-// cuts returns the moments of a log: after whatever a caller was told, before each flush, and, less often, between writes.
+// cuts returns the moments of a log: after whatever a caller was told, before each flush, and, less
+// often, between writes.
 func (f Filesystem) cuts(log []Event) (all []cut, weight float64) {
 	asked := map[string]bool{} // names with a call under way, "" for one on the whole pool
 	for i := 0; i <= len(log); i++ {
@@ -152,7 +155,8 @@ func (r *Replay) replay(log []Event, w Work, deadline time.Time) error {
 			}
 			kept := c.kept(open, random)
 			d := disk{log: log, at: m.at, kept: kept, notes: notes, seed: random.Uint64(), callers: w.Callers,
-				name: fmt.Sprintf("%s seed %d, %d callers, cut at %d: %s, %d of %d writes", r.Filesystem.Name, w.Seed, w.Callers, m.at, c, len(kept), len(open))}
+				name: fmt.Sprintf("%s seed %d, %d callers, cut at %d: %s, %d of %d writes", r.Filesystem.Name, w.Seed, w.Callers,
+					m.at, c, len(kept), len(open))}
 			again := random.IntN(100) < inRecovery && !r.Filesystem.Unordered
 			recovery, err := r.judge(d)
 			if err == nil && again {
@@ -220,7 +224,8 @@ func (r *Replay) judge(d disk) (recovery []Event, err error) {
 	}
 	r.Disk.Record()
 	r.Result.Disks++
-	v, err := r.Subject.ask(request{Filesystem: r.Filesystem, Device: r.Disk.Path, Judge: &Judge{Seed: d.seed, Notes: d.notes}}, r.Disk)
+	v, err := r.Subject.ask(request{Filesystem: r.Filesystem, Device: r.Disk.Path,
+		Judge: &Judge{Seed: d.seed, Notes: d.notes}}, r.Disk)
 	recovery = r.Disk.Stop()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.name, err)

@@ -26,7 +26,8 @@ type Work struct {
 	Kills   bool // the process with the pool is killed now and then, and another continues
 }
 
-// Judge is a request to mount what a power cut left, and to hold the pool on it against what callers knew.
+// Judge is a request to mount what a power cut left, and to hold the pool on it against what
+// callers knew.
 type Judge struct {
 	Seed  uint64
 	Notes []json.RawMessage // asks and tolds before the cut, in their order
@@ -52,22 +53,25 @@ type request struct {
 	Judge      *Judge `json:",omitempty"`
 }
 
-// message is what a subject sends: a note, to which it waits for an answer, or the verdict of a request.
+// message is what a subject sends: a note, to which it waits for an answer, or the verdict of a
+// request.
 type message struct {
 	Kind    Kind
 	Note    *Note
 	Verdict *Verdict
 }
 
-// Subject is a process of package volume, in a mount namespace of its own: a container that starts meanwhile would keep a
-// copy of a mount otherwise, and the next mount of the disk would show what that one has in memory.
+// Subject is a process of package volume, in a mount namespace of its own: a container that starts
+// meanwhile would keep a copy of a mount otherwise, and the next mount of the disk would show what
+// that one has in memory.
 type Subject struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
-// NewSubject starts the test program of package volume, built with the tag power. What it prints goes to output.
+// NewSubject starts the test program of package volume, built with the tag power. What it prints
+// goes to output.
 func NewSubject(program string, output io.Writer) (*Subject, error) {
 	requests, in, err := os.Pipe()
 	if err != nil {

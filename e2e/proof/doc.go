@@ -1,8 +1,9 @@
 // Package proof decides which test runs where, runs tests, and records what was run.
 //
-// There are two tiers. Tier 1 is `make test`: a list of steps that takes minutes and proves the main promises on real parts.
-// Tier 2 is `make test-full`: shards of at most twenty minutes that, together, run everything. tiers.txt assigns each test
-// function of the tree to steps and shards, and proven.txt records at which commit each shard last passed.
+// There are two tiers. Tier 1 is `make test`: a list of steps that takes minutes and proves the
+// main promises on real parts. Tier 2 is `make test-full`: shards of at most twenty minutes that,
+// together, run everything. tiers.txt assigns each test function of the tree to steps and shards,
+// and proven.txt records at which commit each shard last passed.
 //
 //	tests.go   finds the test functions of the tree
 //	tiers.go   reads tiers.txt and assigns tests

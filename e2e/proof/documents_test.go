@@ -26,8 +26,8 @@ func TestDocumentsNameRealTests(t *testing.T) {
 	}
 }
 
-// Each row of docs/reliability.md says in which tiers its tests run: 1 if all of them are in tier 1, 2 if none is, and "1, 2" if
-// some are. Tests of tier 1 run in tier 2, too.
+// Each row of docs/reliability.md says in which tiers its tests run: 1 if all of them are in tier
+// 1, 2 if none is, and "1, 2" if some are. Tests of tier 1 run in tier 2, too.
 func TestReliabilityNamesTiers(t *testing.T) {
 	tiers, tests := loaded(t)
 	_ = tiers.Assign(tests) // TestEveryTestHasItsPlace reports what is wrong with it
@@ -68,8 +68,8 @@ func TestReliabilityNamesTiers(t *testing.T) {
 	}
 }
 
-// before.txt has the tests and rows that ran before the tests were split into tiers. A test that is not in the tree any more has a
-// line beside it that says why, and what proves the same now.
+// before.txt has the tests and rows that ran before the tests were split into tiers. A test that is
+// not in the tree any more has a line beside it that says why, and what proves the same now.
 func TestNoTestIsLost(t *testing.T) {
 	_, tests := loaded(t)
 	text, err := os.ReadFile("before.txt")
@@ -86,7 +86,8 @@ func TestNoTestIsLost(t *testing.T) {
 	}
 }
 
-// lost returns a sentence for each test in text that is neither among tests, in whichever package, nor explained.
+// lost returns a sentence for each test in text that is neither among tests, in whichever package,
+// nor explained.
 func lost(text string, tests []Test) (problems []string) {
 	have := map[string]bool{}
 	for _, test := range tests {

@@ -42,8 +42,9 @@ type event struct {
 	Elapsed                                   float64 // seconds
 }
 
-// goTest runs the tests of a batch, with an environment variable unless env is "". It prints a line for each package, the output
-// of what failed, and the names of long tests as they end. The error is that of the command.
+// goTest runs the tests of a batch, with an environment variable unless env is "". It prints a line
+// for each package, the output of what failed, and the names of long tests as they end. The error
+// is that of the command.
 func (r *Runner) goTest(ctx context.Context, b batch, s step, env string) (results, error) {
 	argv := slices.Concat([]string{"go", "test", "-json", "-vet=off"}, s.args, b.args())
 	if s.memory {
@@ -65,7 +66,8 @@ func (r *Runner) goTest(ctx context.Context, b batch, s step, env string) (resul
 	return got, errors.Join(readErr, cmd.Wait())
 }
 
-// long is how many seconds a test takes at least whose end is printed, so that no step is silent for long.
+// long is how many seconds a test takes at least whose end is printed, so that no step is silent
+// for long.
 const long = 10
 
 // readEvents reads all events. A line that is not an event is output of the go command.

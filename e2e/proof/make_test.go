@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Tests of e2e read files of the main module, which go test's cache does not see; those of the main module read none of e2e's
-// that it does not see.
+// Tests of e2e read files of the main module, which go test's cache does not see; those of the main
+// module read none of e2e's that it does not see.
 func TestCachedResultsAreTrue(t *testing.T) {
 	if got := (batch{module: "e2e", packages: []string{"./proof"}}).args(); !slices.Contains(got, "-count=1") {
 		t.Errorf("go test of module e2e: %q, want -count=1", got)
@@ -20,7 +20,8 @@ func TestCachedResultsAreTrue(t *testing.T) {
 	}
 }
 
-// Clones share the cache of builds, so all that make starts leaves their paths out, and has the user's flags.
+// Clones share the cache of builds, so all that make starts leaves their paths out, and has the
+// user's flags.
 func TestMakeLeavesPathsOut(t *testing.T) {
 	for given, want := range map[string]string{"": "-trimpath", "-v": "-v -trimpath", "-trimpath -v": "-v -trimpath"} {
 		cmd := exec.Command("make", "--silent", "--no-print-directory", "--eval=flags: ; @echo $$GOFLAGS", "flags")

@@ -147,7 +147,8 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// A program with tests of the virtual machine ends at once on another one, because each of these packages imports volume/vmtest.
+// A program with tests of the virtual machine ends at once on another one, because each of these
+// packages imports volume/vmtest.
 func TestGuestsStayInTheirMachine(t *testing.T) {
 	tests, err := Find("../..")
 	if err != nil {

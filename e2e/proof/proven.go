@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// record is what proven.txt has of a shard: a line with its name, commit and seconds, and a line for each package with the tests
-// that passed.
+// record is what proven.txt has of a shard: a line with its name, commit and seconds, and a line
+// for each package with the tests that passed.
 type record struct {
 	commit  string
 	seconds string
@@ -25,15 +25,16 @@ const provenHead = `# The commit at which each shard of tier 2 last passed, how 
 # Written by make test-full; CONTRIBUTING.md explains the two tiers.
 `
 
-// prove writes that a shard passed. It does nothing in a tree with changes that are not committed, apart from proven.txt itself,
-// because no commit names such a tree.
+// prove writes that a shard passed. It does nothing in a tree with changes that are not committed,
+// apart from proven.txt itself, because no commit names such a tree.
 func (r *Runner) prove(shard string, o outcome) error {
 	changed, err := r.git("status", "--porcelain", "--", ".", ":!e2e/proven.txt")
 	if err != nil {
 		return err
 	}
 	if changed != "" {
-		fmt.Fprintf(r.Out, "%s passed; e2e/proven.txt does not say so, because the tree has changes that are not committed\n", shard)
+		fmt.Fprintf(r.Out, "%s passed; e2e/proven.txt does not say so, because the tree has changes that are not committed\n",
+			shard)
 		return nil
 	}
 	commit, err := r.git("rev-parse", "--short=12", "HEAD")
@@ -99,7 +100,8 @@ func (r *Runner) proven() (map[string]record, error) {
 	return all, err
 }
 
-// Stale prints the shards that were never proven, or whose paths changed since. It prints nothing else.
+// Stale prints the shards that were never proven, or whose paths changed since. It prints nothing
+// else.
 func (r *Runner) Stale() error {
 	all, err := r.proven()
 	if err != nil {
@@ -111,7 +113,8 @@ func (r *Runner) Stale() error {
 			fmt.Fprintf(r.Out, "shard %s: never proven\n", shard)
 			continue
 		}
-		changed, err := r.git(slices.Concat([]string{"diff", "--name-only", one.commit, "--"}, r.Tiers.Paths[shard], []string{":!e2e/proven.txt", ":!*.md"})...)
+		changed, err := r.git(slices.Concat([]string{"diff", "--name-only", one.commit, "--"}, r.Tiers.Paths[shard],
+			[]string{":!e2e/proven.txt", ":!*.md"})...)
 		if err != nil {
 			fmt.Fprintf(r.Out, "shard %s: proven at %s, which this repository does not have\n", shard, one.commit)
 			continue

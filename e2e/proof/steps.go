@@ -44,9 +44,11 @@ var tier1 = []step{
 	{name: "unit", what: "values to values", packages: "@unit", args: []string{"-timeout=10m"}},
 	{name: "race", what: "the storage library with the race detector", packages: "@unit", args: raceCache},
 	{name: "disk", what: "real filesystems and mounts, csi-sanity", packages: "@disk", memory: true, args: once},
-	{name: "suite", what: "agents and the operator on a real control plane", packages: "@disk", cluster: true, args: short},
+	{name: "suite", what: "agents and the operator on a real control plane", packages: "@disk", cluster: true,
+		args: short},
 	{name: "nodes", what: "real nodes with kubelets and pods", packages: "@cluster @disk", cluster: true, args: oneByOne},
-	{name: "torture", what: "agents and the API server killed at random, for half a minute", packages: "@disk", cluster: true,
+	{name: "torture", what: "agents and the API server killed at random, for half a minute", packages: "@disk",
+		cluster:  true,
 		commands: []string{"make --no-print-directory torture MINUTES=0.5 TORTURE_FLAGS='--race=false --divide-times=5'"}},
 }
 
@@ -55,25 +57,37 @@ var tier2 = []step{
 	{name: "lint", what: "golangci-lint, shellcheck", commands: []string{"make --no-print-directory lint"}},
 	{name: "race", what: "every unit test with the race detector", packages: "@unit", args: withRace},
 	{name: "fuzz", what: "every fuzz target for a moment", packages: "@unit", commands: []string{"e2e/fuzz.sh 8s"}},
-	{name: "disk", what: "real filesystems and mounts, csi-sanity, with the race detector", packages: "@disk", memory: true, args: withRace, envs: []string{race}},
+	{name: "disk", what: "real filesystems and mounts, csi-sanity, with the race detector", packages: "@disk",
+		memory: true, args: withRace, envs: []string{race}},
 	{name: "vm", what: "project quotas and power cuts in a small virtual machine", packages: "@disk @vm", args: oneByOne},
 	{name: "power", what: "power cuts on disks that keep only what was flushed", packages: "@disk", args: oneByOne},
-	{name: "machine", what: "a booted distribution: systemd, SELinux, cgroup v2, a reboot and a power cut", packages: "@machine", cluster: true, args: oneByOne},
+	{name: "machine", what: "a booted distribution: systemd, SELinux, cgroup v2, a reboot and a power cut",
+		packages: "@machine", cluster: true, args: oneByOne},
 	{name: "suite-a", what: "the suite without the operator", packages: "@disk", cluster: true, args: oneByOne},
-	{name: "suite-b", what: "the operator, as it is released and with the race detector", packages: "@disk", cluster: true, args: oneByOne, envs: []string{"", race}},
-	{name: "nodes-a", what: "nodes: each form of the agent, its pods and volumes", packages: "@cluster @disk", cluster: true, args: oneByOne},
-	{name: "nodes-b", what: "nodes: the operator, pools on claims, lost nodes, raw disks, other provisioners' volumes", packages: "@cluster @disk", cluster: true, args: oneByOne},
-	{name: "pages", what: "the commands of the documentation, page by page", packages: "@cluster @disk", cluster: true, args: oneByOne},
-	{name: "torture", what: "agents and the API server killed at random, for five minutes, with the race detector, and PVs replaced meanwhile", packages: "@disk", cluster: true,
+	{name: "suite-b", what: "the operator, as it is released and with the race detector", packages: "@disk", cluster: true,
+		args: oneByOne, envs: []string{"", race}},
+	{name: "nodes-a", what: "nodes: each form of the agent, its pods and volumes", packages: "@cluster @disk",
+		cluster: true, args: oneByOne},
+	{name: "nodes-b", what: "nodes: the operator, pools on claims, lost nodes, raw disks, other provisioners' volumes",
+		packages: "@cluster @disk", cluster: true, args: oneByOne},
+	{name: "pages", what: "the commands of the documentation, page by page", packages: "@cluster @disk", cluster: true,
+		args: oneByOne},
+	{name: "torture", what: "agents and the API server killed at random, for five minutes, with the race detector, and " +
+		"PVs replaced meanwhile", packages: "@disk", cluster: true,
 		commands: []string{"make --no-print-directory torture MINUTES=5 TORTURE_FLAGS=--migrate"}},
-	{name: "release", what: "two releases from two clones are the same bytes; what the image's programs are", packages: "@unit", args: oneByOne},
-	{name: "chart", what: "the Helm chart, rendered and on real nodes", packages: "@cluster @disk", cluster: true, args: oneByOne},
-	{name: "demos", what: "the five demos, one after another on one cluster", packages: "@cluster @disk", cluster: true, commands: demos()},
+	{name: "release", what: "two releases from two clones are the same bytes; what the image's programs are",
+		packages: "@unit", args: oneByOne},
+	{name: "chart", what: "the Helm chart, rendered and on real nodes", packages: "@cluster @disk", cluster: true,
+		args: oneByOne},
+	{name: "demos", what: "the five demos, one after another on one cluster", packages: "@cluster @disk", cluster: true,
+		commands: demos()},
 }
 
-// demos has the one of the operator first: it changes most of a cluster, and the others find what it leaves.
+// demos has the one of the operator first: it changes most of a cluster, and the others find what
+// it leaves.
 func demos() (all []string) {
-	for _, target := range []string{"cluster-down", "demo-operator", "demo", "demo-single-node", "demo-disks", "demo-local-path", "cluster-down"} {
+	for _, target := range []string{"cluster-down", "demo-operator", "demo", "demo-single-node", "demo-disks",
+		"demo-local-path", "cluster-down"} {
 		all = append(all, "make --no-print-directory "+target)
 	}
 	return all
@@ -158,8 +172,9 @@ func (b batch) args() (all []string) {
 	return append(all, b.packages...)
 }
 
-// busy returns the time for which the processors of this machine have worked, for whichever program: a step starts programs that
-// outlive their parents. It is 0 where /proc/stat does not say; see proc_stat(5), in ticks of 10 ms.
+// busy returns the time for which the processors of this machine have worked, for whichever
+// program: a step starts programs that outlive their parents. It is 0 where /proc/stat does not
+// say; see proc_stat(5), in ticks of 10 ms.
 func busy() time.Duration {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -167,14 +182,15 @@ func busy() time.Duration {
 	}
 	var user, nice, system, idle, wait, irq, soft int64
 	first, _, _ := strings.Cut(string(text), "\n")
-	if _, err := fmt.Sscanf(first, "cpu %d %d %d %d %d %d %d", &user, &nice, &system, &idle, &wait, &irq, &soft); err != nil {
+	if _, err := fmt.Sscanf(first, "cpu %d %d %d %d %d %d %d", &user, &nice, &system, &idle, &wait, &irq,
+		&soft); err != nil {
 		return 0
 	}
 	return time.Duration(user+nice+system+irq+soft) * 10 * time.Millisecond
 }
 
-// Tier1 runs the steps of tier 1, all or those named, and prints a table. A step that fails does not keep the others from
-// running, but for build and lint. The error says which failed.
+// Tier1 runs the steps of tier 1, all or those named, and prints a table. A step that fails does
+// not keep the others from running, but for build and lint. The error says which failed.
 func (r *Runner) Tier1(ctx context.Context, only []string) error {
 	var all []outcome
 	for _, s := range tier1 {
@@ -206,7 +222,8 @@ func (r *Runner) Tier2(ctx context.Context, only []string) error {
 	return r.table("shard", all)
 }
 
-// table prints a line for each outcome and for their sum, and returns an error that names those that failed.
+// table prints a line for each outcome and for their sum, and returns an error that names those
+// that failed.
 func (r *Runner) table(title string, all []outcome) error {
 	if len(all) == 0 {
 		return errors.New("no such " + title + "; `make test-help` lists them")
@@ -219,7 +236,8 @@ func (r *Runner) table(title string, all []outcome) error {
 		if o.err != nil {
 			failed, mark = append(failed, o.step), "  FAILED"
 		}
-		fmt.Fprintf(r.Out, "%-10s %8.0f %8.0f %8d%s\n", o.step, o.wall.Seconds(), o.cpu.Seconds(), o.results.passed+o.results.failed, mark)
+		fmt.Fprintf(r.Out, "%-10s %8.0f %8.0f %8d%s\n", o.step, o.wall.Seconds(), o.cpu.Seconds(),
+			o.results.passed+o.results.failed, mark)
 		sum.wall, sum.cpu = sum.wall+o.wall, sum.cpu+o.cpu
 		sum.results.add(o.results)
 	}
@@ -244,7 +262,8 @@ func (r *Runner) executed(names []string) error {
 	return os.WriteFile(filepath.Join(dir, "executed.txt"), []byte(strings.Join(slices.Compact(names), "\n")+"\n"), 0o644)
 }
 
-// slowest prints the ten slowest tests. Those of one package run beside each other, so their times do not add up.
+// slowest prints the ten slowest tests. Those of one package run beside each other, so their times
+// do not add up.
 func (r *Runner) slowest(all []took) {
 	slices.SortFunc(all, func(a, b took) int { return cmp.Compare(b.seconds, a.seconds) })
 	var words []string

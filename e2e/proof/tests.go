@@ -26,14 +26,16 @@ func (t Test) in(tags []string) bool {
 	})
 }
 
-// Find returns the tests of all files below root, whatever their build tags, sorted by package and name.
+// Find returns the tests of all files below root, whatever their build tags, sorted by package and
+// name.
 func Find(root string) ([]Test, error) {
 	var all []Test
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") && path != root || d.Name() == "testdata" || d.Name() == "_artifacts"):
+		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") && path != root || d.Name() == "testdata" ||
+			d.Name() == "_artifacts"):
 			return fs.SkipDir
 		case d.IsDir() || !strings.HasSuffix(path, "_test.go"):
 			return nil

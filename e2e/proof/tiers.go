@@ -46,7 +46,8 @@ func Load(file string) (*Tiers, error) {
 			t.rules = append(t.rules, &rule{number: i + 1, pattern: fields[0], tags: list(fields[1]), tests: list(fields[2]),
 				steps: list(fields[3]), shards: list(fields[4])})
 		default:
-			return nil, fmt.Errorf("%s:%d: %q has %d fields: want package, tags, tests, steps and shards, or the word shard, a name and paths",
+			return nil, fmt.Errorf("%s:%d: %q has %d fields: want package, tags, tests, steps and shards, or the word shard, "+
+				"a name and paths",
 				file, i+1, strings.TrimSpace(line), len(fields))
 		}
 	}
@@ -61,8 +62,9 @@ func list(field string) []string {
 	return strings.Split(field, ",")
 }
 
-// Assign gives each test to the first rule that fits it. It returns a sentence for each test that no rule fits or that no shard
-// runs, for each rule that fits none, and for each name of a step or shard that does not exist.
+// Assign gives each test to the first rule that fits it. It returns a sentence for each test that
+// no rule fits or that no shard runs, for each rule that fits none, and for each name of a step or
+// shard that does not exist.
 func (t *Tiers) Assign(tests []Test) (problems []string) {
 	for _, test := range tests {
 		i := slices.IndexFunc(t.rules, func(r *rule) bool { return r.fits(test) })
@@ -78,7 +80,8 @@ func (t *Tiers) Assign(tests []Test) (problems []string) {
 			problems = append(problems, where+" fits no test: correct or remove it")
 		}
 		for _, name := range r.tests {
-			if !strings.Contains(name, "*") && !slices.ContainsFunc(r.assigned, func(test Test) bool { return test.Name == name }) {
+			if !strings.Contains(name, "*") && !slices.ContainsFunc(r.assigned,
+				func(test Test) bool { return test.Name == name }) {
 				problems = append(problems, fmt.Sprintf("%s names %s, which is not in %s", where, name, r.pattern))
 			}
 		}
@@ -99,8 +102,8 @@ func (t *Tiers) Assign(tests []Test) (problems []string) {
 	return problems
 }
 
-// fits reports whether the rule is for the test: by its package, its name, and its file, which a build includes with the rule's
-// tags, and with no fewer.
+// fits reports whether the rule is for the test: by its package, its name, and its file, which a
+// build includes with the rule's tags, and with no fewer.
 func (r *rule) fits(t Test) bool {
 	if !inPattern(t.Package, r.pattern) || !t.in(r.tags) || len(r.tags) > 0 && t.in(nil) {
 		return false
@@ -111,7 +114,8 @@ func (r *rule) fits(t Test) bool {
 	})
 }
 
-// inPattern reports whether a package is in a pattern of the go command, "..." being the main module.
+// inPattern reports whether a package is in a pattern of the go command, "..." being the main
+// module.
 func inPattern(pkg, pattern string) bool {
 	if pattern == "..." {
 		return !strings.HasPrefix(pkg, "e2e")
@@ -129,15 +133,16 @@ type batch struct {
 }
 
 const (
-	// guest is the tag of tests that write on /dev/vda. The tests of e2e/vm build them and run them in a virtual machine; on
-	// this machine they never run.
+	// guest is the tag of tests that write on /dev/vda. The tests of e2e/vm build them and run them
+	// in a virtual machine; on this machine they never run.
 	guest = "vm"
-	// subject is the tag of a test that the test of e2e/power builds and runs: a process that answers its requests.
+	// subject is the tag of a test that the test of e2e/power builds and runs: a process that
+	// answers its requests.
 	subject = "power"
 )
 
-// batches returns the commands that run the tests of the rules for which want is true, without those that other
-// tests build. Assign has been called.
+// batches returns the commands that run the tests of the rules for which want is true, without
+// those that other tests build. Assign has been called.
 func (t *Tiers) batches(want func(*rule) bool) []batch {
 	type key struct{ module, tags string }
 	names, rest := map[key]map[string][]string{}, map[key]map[string]bool{}

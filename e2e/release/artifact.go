@@ -27,7 +27,8 @@ func newArtifact(config []byte, kind types.MediaType, layer v1.Layer) (v1.Image,
 		return nil, err
 	}
 	manifest, err := json.Marshal(v1.Manifest{
-		SchemaVersion: 2, MediaType: types.OCIManifestSchema1, Config: v1.Descriptor{MediaType: kind, Size: size, Digest: digest}, Layers: []v1.Descriptor{*content},
+		SchemaVersion: 2, MediaType: types.OCIManifestSchema1,
+		Config: v1.Descriptor{MediaType: kind, Size: size, Digest: digest}, Layers: []v1.Descriptor{*content},
 	})
 	if err != nil {
 		return nil, err

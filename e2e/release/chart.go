@@ -29,12 +29,14 @@ const (
 // chartVersion is the chart's version, which has no v.
 func (r *Release) chartVersion() string { return strings.TrimPrefix(r.Version, "v") }
 
-// chartName is the name of the chart in the image's registry. Its last part is the chart's own name, as Helm demands.
+// chartName is the name of the chart in the image's registry. Its last part is the chart's own
+// name, as Helm demands.
 func (r *Release) chartName() string {
 	return path.Join(path.Dir(r.Repository), "charts", "hostpath-provisioner")
 }
 
-// writeChart writes the chart's archive, with the release's versions and the image's digest in its values.
+// writeChart writes the chart's archive, with the release's versions and the image's digest in its
+// values.
 func (r *Release) writeChart(files string) error {
 	r.step("package the chart")
 	dir := filepath.Join(r.Root, "manifests", "chart")
@@ -43,13 +45,15 @@ func (r *Release) writeChart(files string) error {
 		return err
 	}
 	if err := r.replace(all, "Chart.yaml", map[string]string{
-		"\nversion: 0.0.0\n": "\nversion: " + r.chartVersion() + "\n", "\nappVersion: v0.0.0\n": "\nappVersion: " + r.Version + "\n",
+		"\nversion: 0.0.0\n":     "\nversion: " + r.chartVersion() + "\n",
+		"\nappVersion: v0.0.0\n": "\nappVersion: " + r.Version + "\n",
 	}); err != nil {
 		return err
 	}
 	if err := r.replace(all, "values.yaml", map[string]string{
-		"  repository: " + placeholder + "\n": "  repository: " + r.Repository + "\n", "  digest: \"\"\n": "  digest: " + r.Digest.String() + "\n",
-		"  tag: v0.1.0\n": "  tag: " + r.Version + "\n",
+		"  repository: " + placeholder + "\n": "  repository: " + r.Repository + "\n",
+		"  digest: \"\"\n":                    "  digest: " + r.Digest.String() + "\n",
+		"  tag: v0.1.0\n":                     "  tag: " + r.Version + "\n",
 	}); err != nil {
 		return err
 	}
@@ -85,8 +89,8 @@ func (r *Release) replace(all map[string][]byte, name string, changes map[string
 	return nil
 }
 
-// chartFiles reads the files of the chart by their paths. Its links to the other manifests are followed, one level deep: a chart
-// is complete without the tree.
+// chartFiles reads the files of the chart by their paths. Its links to the other manifests are
+// followed, one level deep: a chart is complete without the tree.
 func chartFiles(dir string) (map[string][]byte, error) {
 	all := map[string][]byte{}
 	var read func(from, to string) error

@@ -51,22 +51,27 @@ func (r *Release) annotations() map[string]string {
 	return all
 }
 
-// image makes the image of an architecture: its static programs and nothing else, no shell, no package to update. It starts
-// the agent as root, because tenants' files belong to any user, and the agent removes them; manifests take away every
-// capability that this does not need.
+// image makes the image of an architecture: its static programs and nothing else, no shell, no
+// package to update. It starts the agent as root, because tenants' files belong to any user, and
+// the agent removes them; manifests take away every capability that this does not need.
 func (r *Release) image(arch string, programs []program) (v1.Image, error) {
 	content, err := r.content(arch, programs)
 	if err != nil {
 		return nil, err
 	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil },
-		tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.BestCompression), tarball.WithCompressedCaching)
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(content)),
+			nil
+	},
+		tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.BestCompression),
+		tarball.WithCompressedCaching)
 	if err != nil {
 		return nil, err
 	}
 	created := v1.Time{Time: r.epoch()}
 	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
-	image, err := mutate.Append(base, mutate.Addendum{Layer: layer, MediaType: types.OCILayer, History: v1.History{Created: created, CreatedBy: "make release"}})
+	image, err := mutate.Append(base, mutate.Addendum{Layer: layer, MediaType: types.OCILayer,
+		History: v1.History{Created: created, CreatedBy: "make release"}})
 	if err != nil {
 		return nil, err
 	}

@@ -16,14 +16,16 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
-// writeLayout writes the archive with the index and its artifacts. Work is a directory for its parts.
+// writeLayout writes the archive with the index and its artifacts. Work is a directory for its
+// parts.
 func (r *Release) writeLayout(work, files string) error {
 	r.step("write %s", r.archive())
 	dir, err := layout.Write(work, mutate.IndexMediaType(empty.Index, types.OCIImageIndex))
 	if err != nil {
 		return err
 	}
-	// The first is what tools for layouts call the image, the second what containerd calls it after an import.
+	// The first is what tools for layouts call the image, the second what containerd calls it after
+	// an import.
 	names := map[string]string{"org.opencontainers.image.ref.name": r.Version, "io.containerd.image.name": r.Name()}
 	if err := dir.AppendIndex(r.Index, layout.WithAnnotations(names)); err != nil {
 		return err

@@ -14,14 +14,17 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// Local returns an image of the programs that `make build` left in bin, for each of the architectures. It is no release:
-// the checkout may have changes, and a push replaces what has the tag.
+// Local returns an image of the programs that `make build` left in bin, for each of the
+// architectures. It is no release: the checkout may have changes, and a push replaces what has the
+// tag.
 func Local(ctx context.Context, root, image string, progress io.Writer, architectures ...string) (*Release, error) {
 	tag, err := name.NewTag(image, name.WeakValidation)
 	if err != nil || strings.Contains(image, "@") {
-		return nil, fmt.Errorf("%q is not the name of an image with a tag: registry.example.com/storage/hostpath-provisioner:v0.1.0", image)
+		return nil, fmt.Errorf("%q is not the name of an image with a tag: "+
+			"registry.example.com/storage/hostpath-provisioner:v0.1.0", image)
 	}
-	r := &Release{Options: Options{Root: root, Version: tag.TagStr(), Repository: tag.Repository.String(), Overwrite: true, Progress: progress}}
+	r := &Release{Options: Options{Root: root, Version: tag.TagStr(), Repository: tag.Repository.String(), Overwrite: true,
+		Progress: progress}}
 	if r.Source, err = lastCommit(ctx, root); err != nil { // an archive of the sources has no commits
 		r.Source = Source{Time: time.Unix(0, 0).UTC()}
 	}
@@ -38,8 +41,8 @@ func Local(ctx context.Context, root, image string, progress io.Writer, architec
 	return r, r.assemble(programs, architectures)
 }
 
-// WriteArchive writes the image of the first architecture as a docker-archive, which docker, podman and containerd load. The
-// file appears when it is complete.
+// WriteArchive writes the image of the first architecture as a docker-archive, which docker, podman
+// and containerd load. The file appears when it is complete.
 func (r *Release) WriteArchive(file string) error {
 	manifest, err := r.Index.IndexManifest()
 	if err != nil {

@@ -12,9 +12,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Forms are the directories of the manifests that a release renders. Overlays of a user's own name them at the release's tag.
+// Forms are the directories of the manifests that a release renders. Overlays of a user's own name
+// them at the release's tag.
 var Forms = []string{
-	"csi", "csi-sidecars", "examples/both-modes", "legacy", "local-path", "local-path/k3s", "local-path/kind", "local-path/microk8s", "local-pv",
+	"csi", "csi-sidecars", "examples/both-modes", "legacy", "local-path", "local-path/k3s", "local-path/kind",
+	"local-path/microk8s", "local-pv",
 	"monitoring", "openshift", "openshift-csi", "operator", "policy", "single-node",
 }
 
@@ -33,7 +35,8 @@ func (r *Release) writeManifests(ctx context.Context, work, files string) error 
 		if err != nil {
 			return err
 		}
-		overlay := fmt.Sprintf("resources: [%s]\nimages:\n  - name: %s\n    newName: %s\n    digest: %s\n", base, placeholder, r.Repository, r.Digest)
+		overlay := fmt.Sprintf("resources: [%s]\nimages:\n  - name: %s\n    newName: %s\n    digest: %s\n", base, placeholder,
+			r.Repository, r.Digest)
 		if form == "operator" {
 			overlay += operatorImage
 		}
@@ -47,7 +50,8 @@ func (r *Release) writeManifests(ctx context.Context, work, files string) error 
 		if strings.Contains(string(text), placeholder+":") {
 			return fmt.Errorf("manifests/%s still has the image %s", form, placeholder)
 		}
-		head := fmt.Sprintf("# hostpath-provisioner %s, form %s: kubectl apply -f this file. The directory manifests/%s has the comments.\n", r.Version, form, form)
+		head := fmt.Sprintf("# hostpath-provisioner %s, form %s: kubectl apply -f this file. The directory manifests/%s "+
+			"has the comments.\n", r.Version, form, form)
 		name := "install-" + strings.ReplaceAll(form, "/", "-") + ".yaml"
 		if err := os.WriteFile(filepath.Join(files, name), append([]byte(head), text...), 0o644); err != nil {
 			return err
@@ -56,7 +60,8 @@ func (r *Release) writeManifests(ctx context.Context, work, files string) error 
 	return nil
 }
 
-// operatorImage has the operator's agents run the image of the operator's container, after the overlay has set it.
+// operatorImage has the operator's agents run the image of the operator's container, after the
+// overlay has set it.
 const operatorImage = `replacements:
   - source: {kind: Deployment, name: hostpath-provisioner-operator, fieldPath: spec.template.spec.containers.0.image}
     targets:
@@ -64,7 +69,8 @@ const operatorImage = `replacements:
         fieldPaths: ["spec.template.spec.containers.0.env.[name=OPERATOR_IMAGE].value"]
 `
 
-// writeResource writes the definition of the operator's resource, and its schema as editors read it.
+// writeResource writes the definition of the operator's resource, and its schema as editors read
+// it.
 func (r *Release) writeResource(files string) error {
 	text, err := os.ReadFile(filepath.Join(r.Root, "manifests/operator/hostpathprovisioner.kubevirt.io_hostpathprovisioners.yaml"))
 	if err != nil {
@@ -74,7 +80,8 @@ func (r *Release) writeResource(files string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(os.WriteFile(filepath.Join(files, "crd.yaml"), text, 0o644), os.WriteFile(filepath.Join(files, "crd.schema.json"), schema, 0o644))
+	return errors.Join(os.WriteFile(filepath.Join(files, "crd.yaml"), text, 0o644),
+		os.WriteFile(filepath.Join(files, "crd.schema.json"), schema, 0o644))
 }
 
 // jsonSchema returns the schema of the only version of a definition.

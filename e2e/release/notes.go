@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// readNotes returns the part of the changelog with the heading of the version. A version before a release, such as v1.2.3-rc.1, may
-// also have the part Unreleased.
+// readNotes returns the part of the changelog with the heading of the version. A version before a
+// release, such as v1.2.3-rc.1, may also have the part Unreleased.
 func readNotes(changelog, version string) (string, error) {
 	text, err := os.ReadFile(changelog)
 	if err != nil {
@@ -27,7 +27,8 @@ func readNotes(changelog, version string) (string, error) {
 		part, _, _ = strings.Cut(part, "\n## ")
 		return fmt.Sprintf("# hostpath-provisioner %s\n\n%s\n", version, strings.TrimSpace(part)), nil
 	}
-	return "", fmt.Errorf("%s has no heading \"## %s\": give what changed for users that heading, in a commit", filepath.Base(changelog), version)
+	return "", fmt.Errorf("%s has no heading \"## %s\": give what changed for users that heading, in a commit",
+		filepath.Base(changelog), version)
 }
 
 // writeSums writes SHA256SUMS, for sha256sum --check.

@@ -11,15 +11,17 @@ var names = []string{"hostpath-provisioner", "hostpath-operator"}
 // program is a binary for an architecture.
 type program struct{ name, arch, file string }
 
-// build builds the programs of each architecture into a directory. `make build` builds with the same flags, but for the state of
-// the checkout and the host's settings of the compiler.
+// build builds the programs of each architecture into a directory. `make build` builds with the
+// same flags, but for the state of the checkout and the host's settings of the compiler.
 func (r *Release) build(ctx context.Context, dir string) (all []program, err error) {
 	for _, arch := range Architectures {
 		r.step("build the programs for linux/%s", arch)
 		out := filepath.Join(dir, arch)
-		env := []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOFLAGS=", "GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0", "GOWORK=off", "GOFIPS140=off"}
+		env := []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOFLAGS=", "GOEXPERIMENT=", "GOAMD64=v1",
+			"GOARM64=v8.0", "GOWORK=off", "GOFIPS140=off"}
 		args := []string{
-			"-C", r.Root, "build", "-buildvcs=false", "-trimpath", "-tags=grpcnotrace", "-ldflags=-s -w -X main.version=" + r.Version,
+			"-C", r.Root, "build", "-buildvcs=false", "-trimpath", "-tags=grpcnotrace",
+			"-ldflags=-s -w -X main.version=" + r.Version,
 			"-o", out + "/", "./cmd/" + names[0], "./cmd/" + names[1],
 		}
 		if _, err := run(ctx, env, "go", args...); err != nil {

@@ -51,18 +51,22 @@ type (
 	}
 )
 
-// writeProvenance states of which commit the index was made, with which toolchain. It has no time: another run states the same.
+// writeProvenance states of which commit the index was made, with which toolchain. It has no time:
+// another run states the same.
 func (r *Release) writeProvenance(ctx context.Context, files string) error {
 	toolchain, err := run(ctx, nil, "go", "env", "GOVERSION")
 	if err != nil {
 		return err
 	}
-	s := statement{Type: statementType, Predicate: predicateType, Subject: []resource{{Name: r.Repository, Digest: map[string]string{r.Digest.Algorithm: r.Digest.Hex}}}}
+	s := statement{Type: statementType, Predicate: predicateType,
+		Subject: []resource{{Name: r.Repository, Digest: map[string]string{r.Digest.Algorithm: r.Digest.Hex}}}}
 	s.Content.Build = definition{
-		BuildType:    buildType,
-		External:     parameters{Version: r.Version, Image: r.Repository},
-		Internal:     map[string]string{"go": strings.TrimSpace(string(toolchain)), "sbom": sbomTool, "kustomize": kustomizeTool},
-		Dependencies: []resource{{URI: "git+https://kubevirt.io/hostpath-provisioner@" + r.Version, Digest: map[string]string{"gitCommit": r.Source.Commit}}},
+		BuildType: buildType,
+		External:  parameters{Version: r.Version, Image: r.Repository},
+		Internal: map[string]string{"go": strings.TrimSpace(string(toolchain)), "sbom": sbomTool,
+			"kustomize": kustomizeTool},
+		Dependencies: []resource{{URI: "git+https://kubevirt.io/hostpath-provisioner@" + r.Version,
+			Digest: map[string]string{"gitCommit": r.Source.Commit}}},
 	}
 	s.Content.Run.Builder.ID = builder
 	text, err := json.MarshalIndent(s, "", "  ")

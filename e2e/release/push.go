@@ -15,18 +15,20 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
-// parseName refuses a name without a registry, which would mean a public one, and the placeholder of the manifests.
+// parseName refuses a name without a registry, which would mean a public one, and the placeholder
+// of the manifests.
 func parseName(image string) (name.Tag, error) {
 	tag, err := name.NewTag(image, name.StrictValidation)
 	if err != nil || strings.HasSuffix(tag.RegistryStr(), ".invalid") {
 		return name.Tag{}, fmt.Errorf("%q is not the name of an image that you can push; "+
-			"name a registry of yours and a repository, such as registry.example.com/storage/hostpath-provisioner, and a tag or a version", image)
+			"name a registry of yours and a repository, such as registry.example.com/storage/hostpath-provisioner, and a tag "+
+			"or a version", image)
 	}
 	return tag, nil
 }
 
-// CheckPush returns an error if an image cannot have the name, or if the registry does not let the user of `docker login` or
-// `podman login` push it. Ask before Make, which takes a minute.
+// CheckPush returns an error if an image cannot have the name, or if the registry does not let the
+// user of `docker login` or `podman login` push it. Ask before Make, which takes a minute.
 func CheckPush(ctx context.Context, image string) error {
 	tag, err := parseName(image)
 	if err != nil {
@@ -38,8 +40,9 @@ func CheckPush(ctx context.Context, image string) error {
 	return ctx.Err()
 }
 
-// Push pushes the image with its tag, and what refers to it. A version never gets another image: if the registry has one with
-// another digest, Push returns an error and pushes nothing, unless Overwrite is set.
+// Push pushes the image with its tag, and what refers to it. A version never gets another image: if
+// the registry has one with another digest, Push returns an error and pushes nothing, unless
+// Overwrite is set.
 func (r *Release) Push(ctx context.Context) error {
 	r.step("push %s", r.Name())
 	tag, err := parseName(r.Name())
@@ -98,13 +101,15 @@ func (r *Release) unchanged(tag name.Tag, options []remote.Option) error {
 	case err != nil:
 		return err
 	case there.Digest != r.Digest:
-		return fmt.Errorf("%s is there with the digest %s, and this one has %s; a version does not change, so choose another", tag, there.Digest, r.Digest)
+		return fmt.Errorf("%s is there with the digest %s, and this one has %s; a version does not change, so choose another",
+			tag, there.Digest, r.Digest)
 	}
 	return nil
 }
 
-// Sign signs the image and SHA256SUMS with a key of cosign, whose password is in COSIGN_PASSWORD. The signature goes to the
-// registry, that of the sums into SHA256SUMS.sigstore.json. Nothing is sent to a public log.
+// Sign signs the image and SHA256SUMS with a key of cosign, whose password is in COSIGN_PASSWORD.
+// The signature goes to the registry, that of the sums into SHA256SUMS.sigstore.json. Nothing is
+// sent to a public log.
 func (r *Release) Sign(ctx context.Context, cosign, key string) error {
 	r.step("sign %s", r.Pinned())
 	sums := filepath.Join(r.Directory, "SHA256SUMS")

@@ -1,9 +1,10 @@
-// Package release makes a release of a commit: the image of the agent and its operator for each architecture, the
-// manifests with the image's digest, and what says how they were made.
+// Package release makes a release of a commit: the image of the agent and its operator for each
+// architecture, the manifests with the image's digest, and what says how they were made.
 //
-// Two releases of one commit, version and image name are the same bytes, wherever their checkouts are. Programs are
-// built without paths and without the state of the checkout, every time is the commit's, and the tools have fixed
-// versions. Only the Go toolchain is the machine's: the provenance names it. Signatures need a key and differ each time.
+// Two releases of one commit, version and image name are the same bytes, wherever their checkouts
+// are. Programs are built without paths and without the state of the checkout, every time is the
+// commit's, and the tools have fixed versions. Only the Go toolchain is the machine's: the
+// provenance names it. Signatures need a key and differ each time.
 //
 // A release is a directory with these files; docs/release.md says what they are for:
 //
@@ -41,7 +42,8 @@ type Options struct {
 	Root string
 	// Version is a semantic version with a leading v: v1.2.3 or v1.2.3-rc.1.
 	Version string
-	// Repository is the name of the image without a tag: registry.example.com/storage/hostpath-provisioner.
+	// Repository is the name of the image without a tag:
+	// registry.example.com/storage/hostpath-provisioner.
 	Repository string
 	// Directory is where the files go. It must not exist.
 	Directory string
@@ -66,8 +68,9 @@ type Release struct {
 	Artifacts []v1.Image
 }
 
-// Make writes the files of a release. It returns an error, and leaves no directory, if the checkout has changes that are
-// not committed, if the version is not one, if a tag of its name is on another commit, or if a step fails.
+// Make writes the files of a release. It returns an error, and leaves no directory, if the checkout
+// has changes that are not committed, if the version is not one, if a tag of its name is on another
+// commit, or if a step fails.
 func Make(ctx context.Context, o Options) (r *Release, err error) {
 	if _, err := os.Lstat(o.Directory); err == nil {
 		return nil, fmt.Errorf("%s is there: remove it to make the release again", o.Directory)
@@ -86,14 +89,16 @@ func Make(ctx context.Context, o Options) (r *Release, err error) {
 	if err := os.MkdirAll(filepath.Dir(o.Directory), 0o755); err != nil {
 		return nil, err
 	}
-	// A directory under its own name is whole. Made in the checkout, where manifests can be named by relative paths.
+	// A directory under its own name is whole. Made in the checkout, where manifests can be named
+	// by relative paths.
 	work, err := os.MkdirTemp(filepath.Dir(o.Directory), ".release-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(work) }()
 	files := filepath.Join(work, "files")
-	if err := errors.Join(os.Chmod(work, 0o755), os.Mkdir(files, 0o755), r.writeFiles(ctx, work, files, notes)); err != nil {
+	if err := errors.Join(os.Chmod(work, 0o755), os.Mkdir(files, 0o755),
+		r.writeFiles(ctx, work, files, notes)); err != nil {
 		return nil, err
 	}
 	return r, os.Rename(files, o.Directory)

@@ -109,7 +109,8 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// Every form with an image of ours is rendered: each directory of the manifests that is no part of another and no example.
+// Every form with an image of ours is rendered: each directory of the manifests that is no part of
+// another and no example.
 func TestForms(t *testing.T) {
 	root := filepath.Join("..", "..", "manifests")
 	parts := []string{"image", "legacy/classes", "local-path/agent", "operator/agent", "monitoring/operator", "monitoring/prometheus"}

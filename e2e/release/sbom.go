@@ -27,13 +27,15 @@ const (
 	provenanceType types.MediaType = "application/vnd.in-toto+json"
 )
 
-// install installs a tool into the directory bin. Its bytes are in the SBOMs as sums, so they depend on nothing but its version.
+// install installs a tool into the directory bin. Its bytes are in the SBOMs as sums, so they
+// depend on nothing but its version.
 func install(ctx context.Context, bin, tool string) error {
 	_, err := run(ctx, []string{"GOBIN=" + bin, "GOFLAGS=-trimpath", "CGO_ENABLED=0", "GOWORK=off"}, "go", "install", tool)
 	return err
 }
 
-// writeSBOMs writes the SBOM of each program, with the licenses of its modules, and adds it to the artifacts of its image.
+// writeSBOMs writes the SBOM of each program, with the licenses of its modules, and adds it to the
+// artifacts of its image.
 func (r *Release) writeSBOMs(ctx context.Context, programs []program, files string) error {
 	r.step("list the modules of the programs")
 	bin := filepath.Join(filepath.Dir(files), "bin")
@@ -69,7 +71,8 @@ func (r *Release) writeSBOMs(ctx context.Context, programs []program, files stri
 	return nil
 }
 
-// named returns an SBOM in which the program has the release's version. The tool takes it from the tags that a clone happens to have.
+// named returns an SBOM in which the program has the release's version. The tool takes it from the
+// tags that a clone happens to have.
 func named(sbom []byte, version string) ([]byte, error) {
 	var bom struct {
 		Metadata struct {
@@ -87,11 +90,13 @@ func named(sbom []byte, version string) ([]byte, error) {
 	return bytes.ReplaceAll(sbom, []byte(`"version": "`+c.Version+`"`), []byte(`"version": "`+version+`"`)), nil
 }
 
-// refer adds an artifact that refers to an image or to the index, so that it is found in a registry by the image's name.
+// refer adds an artifact that refers to an image or to the index, so that it is found in a registry
+// by the image's name.
 func (r *Release) refer(subject v1.Descriptor, kind types.MediaType, title string, data []byte) error {
 	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), kind)
 	image, err := mutate.Append(base, mutate.Addendum{
-		Layer: static.NewLayer(data, kind), MediaType: kind, Annotations: map[string]string{"org.opencontainers.image.title": title},
+		Layer: static.NewLayer(data, kind), MediaType: kind,
+		Annotations: map[string]string{"org.opencontainers.image.title": title},
 	})
 	if err != nil {
 		return err

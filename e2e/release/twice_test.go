@@ -19,7 +19,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Two releases of this tree, from clones at different paths, one of which lacks the tags, are the same bytes.
+// Two releases of this tree, from clones at different paths, one of which lacks the tags, are the
+// same bytes.
 func TestTwoReleases(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds everything twice")
@@ -117,7 +118,8 @@ func pinned(t *testing.T, r *Release, files map[string][]byte) {
 	}
 }
 
-// programsAre checks that the image of each architecture has static programs for it, without paths, and an SBOM of their modules.
+// programsAre checks that the image of each architecture has static programs for it, without paths,
+// and an SBOM of their modules.
 func programsAre(t *testing.T, r *Release, files map[string][]byte) {
 	t.Helper()
 	machines := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}

@@ -154,7 +154,8 @@ func start(t *testing.T, binary, socket string, args ...string) *agent {
 	}
 }
 
-// stopWithin is the least terminationGracePeriodSeconds of the manifests, after which a kubelet kills the agent.
+// stopWithin is the least terminationGracePeriodSeconds of the manifests, after which a kubelet
+// kills the agent.
 const stopWithin = 10 * time.Second
 
 // stop ends the agent, and searches its log.

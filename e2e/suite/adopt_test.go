@@ -12,8 +12,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// olderPV is the PV of a claim as the provisioner before this one made it: the whole disk as its capacity, a path without
-// a type, and neither our label nor the pool.
+// olderPV is the PV of a claim as the provisioner before this one made it: the whole disk as its
+// capacity, a path without a type, and neither our label nor the pool.
 func olderPV(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVolumeClaim, directory string) *corev1.PersistentVolume {
 	pv := handmadePV(s, a, claim.UID, claim.Name)
 	pv.Labels = nil
@@ -88,7 +88,8 @@ func TestAdoptReleased(t *testing.T) {
 	s.Eventually("empty pool", func() error { return empty(s, a) })
 }
 
-// A PV that could not have come from the provisioner before this one is left alone, also once it is released.
+// A PV that could not have come from the provisioner before this one is left alone, also once it is
+// released.
 func TestAdoptPretender(t *testing.T) {
 	t.Parallel()
 	s, a := waitingAgent(t)

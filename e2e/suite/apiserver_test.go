@@ -11,7 +11,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// The API server may come after the agent, and may go while the agent works. This test has a control plane of its own.
+// The API server may come after the agent, and may go while the agent works. This test has a
+// control plane of its own.
 func TestAPIServerAway(t *testing.T) {
 	t.Parallel()
 	own := ownPlane(t)
@@ -49,7 +50,8 @@ func TestAPIServerAway(t *testing.T) {
 	s.Eventually("PV gone", func() error { return s.IsGone(harness.PVName(claim)) })
 }
 
-// ownPlane is an Env with a control plane for one test alone, whose API server has these flags besides.
+// ownPlane is an Env with a control plane for one test alone, whose API server has these flags
+// besides.
 func ownPlane(t *testing.T, flags ...string) *harness.Env {
 	t.Helper()
 	own := env.Another(keptDir(t), flags...)

@@ -12,7 +12,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// Not parallel: its claims per second are to be read, and claims of other tests would wait behind these to be bound.
+// Not parallel: its claims per second are to be read, and claims of other tests would wait behind
+// these to be bound.
 func TestBurst(t *testing.T) {
 	const many = 100
 	s := env.Scene(t)

@@ -41,7 +41,8 @@ func capacityOf(s *harness.Scene, class string, node harness.Node) *storagev1.CS
 	return o
 }
 
-// What the scheduler is told follows the pool, the classes, and nobody else. How soon it does, unit tests say.
+// What the scheduler is told follows the pool, the classes, and nobody else. How soon it does, unit
+// tests say.
 func TestCapacity(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)
@@ -215,7 +216,8 @@ func TestCapacityLeftovers(t *testing.T) {
 
 // A burst of claims is a handful of writes.
 //
-// Not parallel: the controller-manager binds one claim after the other, so those of other tests would wait behind these.
+// Not parallel: the controller-manager binds one claim after the other, so those of other tests
+// would wait behind these.
 func TestCapacityBurst(t *testing.T) {
 	const many = 100
 	s, a := csiNode(t)

@@ -10,8 +10,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// The agent is killed while it makes a volume, and the claim is deleted before it is started again. Nobody will ask for
-// the volume any more, so it goes: at the start, or where its directory was in place already, a minute later.
+// The agent is killed while it makes a volume, and the claim is deleted before it is started again.
+// Nobody will ask for the volume any more, so it goes: at the start, or where its directory was in
+// place already, a minute later.
 func TestCrashThenClaimDeleted(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)
@@ -41,7 +42,8 @@ func TestCrashThenClaimDeleted(t *testing.T) {
 	wantOrphan(orphan)
 }
 
-// untilBound returns one crash for each step until the claim is bound, on a node and a pool each. A few agents run at once.
+// untilBound returns one crash for each step until the claim is bound, on a node and a pool each. A
+// few agents run at once.
 func untilBound(s *harness.Scene) (killed []*crash) {
 	s.Helper()
 	life := new(harness.Life)

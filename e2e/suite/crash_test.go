@@ -12,7 +12,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// crash is one life of a volume on a new pool, in which the agent is killed right before its n-th change to the disk.
+// crash is one life of a volume on a new pool, in which the agent is killed right before its n-th
+// change to the disk.
 type crash struct {
 	*harness.Scene
 	a     *harness.Mortal
@@ -44,7 +45,8 @@ func newCrashOf(s *harness.Scene, node harness.Node, life *harness.Life, n int, 
 	return c
 }
 
-// recover starts the agent again after a kill, with twice once more after another kill while it recovers.
+// recover starts the agent again after a kill, with twice once more after another kill while it
+// recovers.
 func (c *crash) recover() {
 	c.Helper()
 	if c.twice {
@@ -91,7 +93,8 @@ func (c *crash) wantNone() {
 	}
 }
 
-// live goes through the whole life; where the agent is killed it is started again, and the life goes on.
+// live goes through the whole life; where the agent is killed it is started again, and the life
+// goes on.
 func (c *crash) live() {
 	c.Helper()
 	pv := harness.PVName(c.claim)
@@ -116,8 +119,9 @@ func firstError(errs ...error) error {
 	return errs[i]
 }
 
-// lanes goes through a life once to count the changes to the disk, and then once for each from the first on, with the agent killed
-// before it. Most of a life is waiting, so several run side by side.
+// lanes goes through a life once to count the changes to the disk, and then once for each from the
+// first on, with the agent killed before it. Most of a life is waiting, so several run side by
+// side.
 func lanes(t *testing.T, first, count int, live func(t *testing.T, life *harness.Life, n int)) {
 	t.Helper()
 	life := new(harness.Life)

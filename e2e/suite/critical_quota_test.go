@@ -13,7 +13,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// limitsCritical has the API server admit pods of the critical classes only where a quota is for them, as GKE does.
+// limitsCritical has the API server admit pods of the critical classes only where a quota is for
+// them, as GKE does.
 const limitsCritical = `
 apiVersion: apiserver.config.k8s.io/v1
 kind: AdmissionConfiguration

@@ -30,7 +30,8 @@ func sidecarPV(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVolum
 	return pv
 }
 
-// owned returns nil where the PV has label and pool, and its volume a record that names it and the claim.
+// owned returns nil where the PV has label and pool, and its volume a record that names it and the
+// claim.
 func owned(s *harness.Scene, a *harness.Agent, pv, volume string, claim *corev1.PersistentVolumeClaim, adopted bool) error {
 	s.Helper()
 	now, r := s.PV(pv), a.Inspect()
@@ -49,7 +50,8 @@ func owned(s *harness.Scene, a *harness.Agent, pv, volume string, claim *corev1.
 	return nil
 }
 
-// What a provisioner sidecar asked the driver for is found and used, whatever the sidecar did not tell.
+// What a provisioner sidecar asked the driver for is found and used, whatever the sidecar did not
+// tell.
 func TestCSISidecarsVolume(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)
@@ -84,7 +86,8 @@ func TestCSISidecarsVolume(t *testing.T) {
 	s.Eventually("empty pool", func() error { return empty(s, a) })
 }
 
-// PVs of the driver before this one: no records, attributes that nobody knows, and the whole disk for a capacity.
+// PVs of the driver before this one: no records, attributes that nobody knows, and the whole disk
+// for a capacity.
 func TestCSIOlderDriver(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)
@@ -125,8 +128,8 @@ func TestCSIOlderDriver(t *testing.T) {
 	})
 }
 
-// An administrator makes a PV of a directory that is there. Nothing happens until he says which pool he means; nothing is
-// deleted until he says that it may be.
+// An administrator makes a PV of a directory that is there. Nothing happens until he says which
+// pool he means; nothing is deleted until he says that it may be.
 func TestCSIHandmade(t *testing.T) {
 	t.Parallel()
 	s, a := csiNode(t)
@@ -169,7 +172,8 @@ func TestCSIHandmade(t *testing.T) {
 	s.Eventually("empty pool", func() error { return empty(s, a) })
 }
 
-// onlyWarning returns nil where the agents warned about the PV exactly once for that reason, in words that have these.
+// onlyWarning returns nil where the agents warned about the PV exactly once for that reason, in
+// words that have these.
 func onlyWarning(s *harness.Scene, pv *corev1.PersistentVolume, reason string, words ...string) error {
 	s.Helper()
 	var found []harness.Event
@@ -184,8 +188,8 @@ func onlyWarning(s *harness.Scene, pv *corev1.PersistentVolume, reason string, w
 	return nil
 }
 
-// Each row spoils one field of a PV whose directory is there, so the one spoilt thing is all that stands between the PV and
-// the data.
+// Each row spoils one field of a PV whose directory is there, so the one spoilt thing is all that
+// stands between the PV and the data.
 func TestCSITamperedPVs(t *testing.T) {
 	t.Parallel()
 	s, a := csiNode(t)

@@ -81,8 +81,8 @@ func TestCSINotOffered(t *testing.T) {
 	}
 }
 
-// A pool whose disk is away attracts no claims, and those that come are given back. By itself it goes on once the disk is
-// back; nothing was founded in its place.
+// A pool whose disk is away attracts no claims, and those that come are given back. By itself it
+// goes on once the disk is back; nothing was founded in its place.
 func TestCSIDiskAway(t *testing.T) {
 	t.Parallel()
 	for name, restarted := range map[string]bool{"unmounted": false, "not mounted after a restart": true} {
@@ -146,7 +146,8 @@ func csiBound(s *harness.Scene, a *harness.Agent) *corev1.PersistentVolumeClaim 
 	return claim
 }
 
-// givenBack returns nil where the scheduler may choose again, and one warning says why, in these words.
+// givenBack returns nil where the scheduler may choose again, and one warning says why, in these
+// words.
 func givenBack(s *harness.Scene, claim *corev1.PersistentVolumeClaim, words ...string) error {
 	s.Helper()
 	if on := s.Read(claim).Annotations[harness.AnnSelectedNode]; on != "" {

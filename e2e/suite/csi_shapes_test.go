@@ -17,8 +17,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// handmadeCSI is a CSI PV of the agent's node as the agent would have made it for a claim that is gone. What it names is
-// for the caller to make.
+// handmadeCSI is a CSI PV of the agent's node as the agent would have made it for a claim that is
+// gone. What it names is for the caller to make.
 func handmadeCSI(s *harness.Scene, a *harness.Agent, uid types.UID, claim string) *corev1.PersistentVolume {
 	pv := handmadePV(s, a, uid, claim)
 	pv.Annotations = map[string]string{harness.AnnProvisionedBy: harness.Driver}
@@ -41,8 +41,8 @@ func save(s *harness.Scene, pv *corev1.PersistentVolume) *corev1.PersistentVolum
 	return made
 }
 
-// One process serves both kinds of claims, from one pool or from one inside the other. No PV of one kind gets at a volume
-// of the other.
+// One process serves both kinds of claims, from one pool or from one inside the other. No PV of one
+// kind gets at a volume of the other.
 func TestBothShapes(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -112,8 +112,9 @@ func recorded(s *harness.Scene, pool string, claim *corev1.PersistentVolumeClaim
 	})
 }
 
-// wantApart lets a PV of each kind name a volume of the other, and a hostPath one the other pool besides. They are left
-// alone, each with one event. outer is the name of the pool of hostPath claims.
+// wantApart lets a PV of each kind name a volume of the other, and a hostPath one the other pool
+// besides. They are left alone, each with one event. outer is the name of the pool of hostPath
+// claims.
 func wantApart(s *harness.Scene, a *harness.Agent, csiPool, outer string, hostPV, csiPV *corev1.PersistentVolume) {
 	s.Helper()
 	victim := filepath.Join(csiPool, csiPV.Spec.CSI.VolumeHandle)
@@ -152,7 +153,8 @@ func wantApart(s *harness.Scene, a *harness.Agent, csiPool, outer string, hostPV
 	})
 }
 
-// Two processes on one node, one for each kind of claims, with a pool each: neither knows of the other's.
+// Two processes on one node, one for each kind of claims, with a pool each: neither knows of the
+// other's.
 func TestTwoProcesses(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)
@@ -194,7 +196,8 @@ func TestTwoProcesses(t *testing.T) {
 	}
 }
 
-// Two processes that were given one pool by mistake: the second waits and says for whom, and its claims wait with it.
+// Two processes that were given one pool by mistake: the second waits and says for whom, and its
+// claims wait with it.
 func TestTwoProcessesOnePool(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)

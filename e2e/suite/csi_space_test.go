@@ -50,8 +50,8 @@ func TestCSINoSpaceKnown(t *testing.T) {
 	}
 }
 
-// Where the scheduler knows too little it chooses wrongly: the claim is given back with words, at the scheduler's pace,
-// until another node has room.
+// Where the scheduler knows too little it chooses wrongly: the claim is given back with words, at
+// the scheduler's pace, until another node has room.
 func TestCSINoSpaceGivenBack(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)

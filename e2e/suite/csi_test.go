@@ -17,7 +17,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// local is an agent of CSI claims whose one pool is the node's, with the name that the class of manifests/csi has.
+// local is an agent of CSI claims whose one pool is the node's, with the name that the class of
+// manifests/csi has.
 func local(node harness.Node, flags ...string) harness.Options {
 	return harness.Options{CSI: "csi", DataDir: harness.Datadir(harness.LocalPool, node.Pool), Flags: flags}
 }
@@ -153,8 +154,8 @@ func TestCSIClass(t *testing.T) {
 	s.Eventually("empty pool", func() error { return empty(s, a) })
 }
 
-// The scheduler chooses the node of a CSI volume. An annotation that says otherwise is ignored, which one agent says once, whether
-// the claim waits then or has its volume.
+// The scheduler chooses the node of a CSI volume. An annotation that says otherwise is ignored,
+// which one agent says once, whether the claim waits then or has its volume.
 func TestCSIAnnotationIgnored(t *testing.T) {
 	t.Parallel()
 	s, a, other := csiNodes(t)
@@ -184,8 +185,8 @@ func TestCSIAnnotationIgnored(t *testing.T) {
 	s.Always(3*time.Second, "said once", once)
 }
 
-// Nobody chooses a node for a claim of an Immediate class, also where it has the annotation. One agent of all says so; the
-// agents that serve hostPath claims alone have no part in it.
+// Nobody chooses a node for a claim of an Immediate class, also where it has the annotation. One
+// agent of all says so; the agents that serve hostPath claims alone have no part in it.
 func TestCSIImmediate(t *testing.T) {
 	t.Parallel()
 	s, a, b := csiNodes(t)

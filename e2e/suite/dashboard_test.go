@@ -29,8 +29,9 @@ const (
 	operatorRules = "../../manifests/monitoring/prometheus/operator.yaml"
 )
 
-// TestDashboard has a Prometheus scrape two agents in whose pools everything happens that an alert is about. Each query of the
-// dashboard returns data, each metric of the agents' rules is exported, and Prometheus evaluates the rules.
+// TestDashboard has a Prometheus scrape two agents in whose pools everything happens that an alert
+// is about. Each query of the dashboard returns data, each metric of the agents' rules is exported,
+// and Prometheus evaluates the rules.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)
@@ -54,7 +55,8 @@ func TestDashboard(t *testing.T) {
 	breakOne(s, first)
 	s.Create(harness.Claim{Class: harness.ClassCSI, Selected: second.Node.Name, Size: "1Ti"}) // refused
 	failing(s, second)
-	// After the last start of the first agent: a new process exports no counters of what it has not done.
+	// After the last start of the first agent: a new process exports no counters of what it has not
+	// done.
 	gone := s.Create(harness.Claim{Class: harness.ClassCSI, Selected: first.Node.Name})
 	pv := s.Bound(gone)
 	s.Delete(gone)
@@ -122,7 +124,8 @@ func watch(s *harness.Scene, agents ...*harness.Agent) *monitoring.Prometheus {
 	return p
 }
 
-// breakOne publishes a volume, removes its directory, and starts the agent again: it checks published volumes at its start.
+// breakOne publishes a volume, removes its directory, and starts the agent again: it checks
+// published volumes at its start.
 func breakOne(s *harness.Scene, a *harness.Agent) {
 	s.Helper()
 	claim := s.Create(harness.Claim{Class: harness.ClassCSI, Selected: a.Node.Name})

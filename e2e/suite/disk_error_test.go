@@ -14,8 +14,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// A filesystem that found an error in itself takes no more writes. Claims wait and are told why; once the disk is
-// mended and mounted again, all goes on.
+// A filesystem that found an error in itself takes no more writes. Claims wait and are told why;
+// once the disk is mended and mounted again, all goes on.
 func TestDiskError(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)

@@ -7,8 +7,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// A disk that is mounted after the agent's first start is taken into use, because nothing was kept below; and once it was, the
-// pool waits for it.
+// A disk that is mounted after the agent's first start is taken into use, because nothing was kept
+// below; and once it was, the pool waits for it.
 func TestDiskMountedAfterTheStart(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)

@@ -13,8 +13,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// A pool whose disk is away must not be created in its place, and nothing in it may be called deleted. Each row
-// takes the disk away in another way, and brings it back.
+// A pool whose disk is away must not be created in its place, and nothing in it may be called
+// deleted. Each row takes the disk away in another way, and brings it back.
 func TestDiskAway(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -95,7 +95,8 @@ func wantIdle(s *harness.Scene, a *harness.Agent, words string, deleted *corev1.
 	s.Released(harness.PVName(deleted))
 }
 
-// wantWait checks that nothing is done while the disk is away, neither for a new claim nor for the deleted one.
+// wantWait checks that nothing is done while the disk is away, neither for a new claim nor for the
+// deleted one.
 func wantWait(s *harness.Scene, a *harness.Agent, deleted *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	s.Helper()
 	look := func() string {

@@ -161,7 +161,8 @@ func awaitEvent(s *harness.Scene, uid types.UID, reason, pattern string) {
 	})
 }
 
-// A changed ConfigMap is for new disks at once. A PV that it would make otherwise stays, with an event.
+// A changed ConfigMap is for new disks at once. A PV that it would make otherwise stays, with an
+// event.
 func TestDisksChangedConfigMap(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ change, words string }{

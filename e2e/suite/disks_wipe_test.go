@@ -179,8 +179,9 @@ func TestDisksBusy(t *testing.T) {
 	}
 }
 
-// The PV of a running tenant is deleted by hand, finalizers and all: nothing is written to the disk, not even when the pod
-// has ended, for its claim still names the PV; and without the claim the data stays, because nothing allows to wipe it.
+// The PV of a running tenant is deleted by hand, finalizers and all: nothing is written to the
+// disk, not even when the pod has ended, for its claim still names the PV; and without the claim
+// the data stays, because nothing allows to wipe it.
 func TestDisksPVDeletedByHand(t *testing.T) {
 	t.Parallel()
 	s, n := disks(t)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// An API server keeps the field of manifests/examples/driver-first from Kubernetes 1.37 on. An older one refuses it, because
-// kubectl validates strictly, so manifests/csi does not set it.
+// An API server keeps the field of manifests/examples/driver-first from Kubernetes 1.37 on. An
+// older one refuses it, because kubectl validates strictly, so manifests/csi does not set it.
 func TestDriverFirst(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)

@@ -16,8 +16,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// gate passes an operator's requests on to the API server. It holds a write to one of the paths back, or its answer, and
-// reports it. Leases and events are never held.
+// gate passes an operator's requests on to the API server. It holds a write to one of the paths
+// back, or its answer, and reports it. Leases and events are never held.
 type gate struct {
 	scene    *harness.Scene
 	operator *harness.Operator
@@ -32,8 +32,8 @@ type gate struct {
 	coming int  // how many writes are held and not yet reported
 }
 
-// newGate kills the operator, and has its next start reach the API server through a gate, which holds writes whose path has one
-// of the parts.
+// newGate kills the operator, and has its next start reach the API server through a gate, which
+// holds writes whose path has one of the parts.
 func newGate(s *harness.Scene, operator *harness.Operator, paths ...string) *gate {
 	s.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", s.Plane.Kubeconfig())
@@ -61,8 +61,9 @@ func newGate(s *harness.Scene, operator *harness.Operator, paths ...string) *gat
 	return g
 }
 
-// killedUntil kills the operator at a write, before and after the API server gets it by turns, until done returns nil. It
-// returns the writes. Skip returns how many writes pass first; nil holds every write.
+// killedUntil kills the operator at a write, before and after the API server gets it by turns,
+// until done returns nil. It returns the writes. Skip returns how many writes pass first; nil holds
+// every write.
 func (g *gate) killedUntil(done func() error, skip func() int) (kills []string) {
 	g.scene.Helper()
 	for before := true; ; before = !before {
@@ -85,7 +86,8 @@ func (g *gate) killedUntil(done func() error, skip func() int) (kills []string) 
 	}
 }
 
-// await returns a write that is held, or "" once done returns nil. After three minutes without either it returns done's error.
+// await returns a write that is held, or "" once done returns nil. After three minutes without
+// either it returns done's error.
 func (g *gate) await(done func() error) (held string, err error) {
 	for end := time.Now().Add(3 * time.Minute); ; { // the machine is busy with other tests
 		select {
@@ -110,8 +112,9 @@ func (g *gate) reports() bool {
 	return g.coming > 0 || len(g.held) > 0
 }
 
-// next has the gate hold a write before or after the API server gets it, once it has passed that many. It forgets what the
-// operator that was killed wrote at the same moment as the write it was killed at.
+// next has the gate hold a write before or after the API server gets it, once it has passed that
+// many. It forgets what the operator that was killed wrote at the same moment as the write it was
+// killed at.
 func (g *gate) next(before bool, skip int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

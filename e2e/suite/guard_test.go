@@ -12,8 +12,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// The pool's own things go away or change under a running agent. It writes nothing more, says so, and goes on by itself
-// once they are back.
+// The pool's own things go away or change under a running agent. It writes nothing more, says so,
+// and goes on by itself once they are back.
 func TestPoolTakenApart(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -89,7 +89,8 @@ func TestAnotherDiskMountedOver(t *testing.T) {
 	}
 }
 
-// A record that nobody can read stays where it is with its volume, and is told of; the other volumes go on.
+// A record that nobody can read stays where it is with its volume, and is told of; the other
+// volumes go on.
 func TestDamagedRecord(t *testing.T) {
 	t.Parallel()
 	s, a := oneNode(t)

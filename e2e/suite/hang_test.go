@@ -17,8 +17,8 @@ import (
 // silent is what an agent says of a disk that hangs.
 const silent = "does not answer"
 
-// hangingNode is a node with two pools, hostPath claims in one on a disk of its own, CSI claims of the class in the
-// other, and its agent.
+// hangingNode is a node with two pools, hostPath claims in one on a disk of its own, CSI claims of
+// the class in the other, and its agent.
 func hangingNode(s *harness.Scene) (a *harness.Agent, disk *harness.Disk, class string) {
 	s.Helper()
 	node := s.Node("01")
@@ -38,8 +38,8 @@ func served(s *harness.Scene, a *harness.Agent, class string) *corev1.Persistent
 	return claim
 }
 
-// A disk hangs, and more claims want it than the agent has workers. The other pool's are served, everybody is told, and
-// all goes on by itself when the disk answers.
+// A disk hangs, and more claims want it than the agent has workers. The other pool's are served,
+// everybody is told, and all goes on by itself when the disk answers.
 func TestDiskHangs(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)
@@ -107,8 +107,8 @@ func saysSilent(s *harness.Scene, claim *corev1.PersistentVolumeClaim) error {
 	return fmt.Errorf("none says that the disk %s: %v", silent, all)
 }
 
-// An agent that shall end, while a disk holds one of its threads, cannot: it gives up the other pools, so that the next
-// agent has them at once, and the pool of that disk once that answers.
+// An agent that shall end, while a disk holds one of its threads, cannot: it gives up the other
+// pools, so that the next agent has them at once, and the pool of that disk once that answers.
 func TestDiskHangsAtTheEnd(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)

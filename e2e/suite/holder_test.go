@@ -8,7 +8,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// One pool has one agent. The agent of another node that got the same pool by mistake says so and waits.
+// One pool has one agent. The agent of another node that got the same pool by mistake says so and
+// waits.
 func TestSecondAgentOnThePool(t *testing.T) {
 	t.Parallel()
 	s, a := oneNode(t)
@@ -31,7 +32,8 @@ func TestSecondAgentOnThePool(t *testing.T) {
 	a.AwaitUnready(`in use(.|\n)*` + second.Name)
 }
 
-// While a new version is rolled out, the old agent of a node may end with work undone that the new one has seen already.
+// While a new version is rolled out, the old agent of a node may end with work undone that the new
+// one has seen already.
 func TestNewAgentTakesOver(t *testing.T) {
 	t.Parallel()
 	s, old := oneNode(t)

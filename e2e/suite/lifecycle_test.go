@@ -45,7 +45,8 @@ func TestDelete(t *testing.T) {
 	s.Eventually("empty pool", func() error { return empty(s, a) })
 }
 
-// However much a volume holds, it is out of sight at once; the removal of its files is nobody's wait.
+// However much a volume holds, it is out of sight at once; the removal of its files is nobody's
+// wait.
 func TestDeleteBigTree(t *testing.T) {
 	t.Parallel()
 	const files, rate = 20000, 2000

@@ -19,8 +19,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// While the local-path provisioner itself runs, new claims wait, and what is there is served. It runs in a namespace of the
-// setting; for the agent of the other node, which has the default, a tenant has a Deployment of that name.
+// While the local-path provisioner itself runs, new claims wait, and what is there is served. It
+// runs in a namespace of the setting; for the agent of the other node, which has the default, a
+// tenant has a Deployment of that name.
 func TestLocalPathWaitsForTheOriginal(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)
@@ -82,7 +83,8 @@ func TestLocalPathWaitsForTheOriginal(t *testing.T) {
 	waitsForHelper(s, a, class)
 }
 
-// waitsForHelper checks that a helper pod keeps new claims waiting until it has ended, without a Deployment of that name.
+// waitsForHelper checks that a helper pod keeps new claims waiting until it has ended, without a
+// Deployment of that name.
 func waitsForHelper(s *harness.Scene, a *harness.Agent, class string) {
 	s.Helper()
 	helper := func(name string, node harness.Node) *corev1.Pod {
@@ -118,8 +120,9 @@ func waitsForHelper(s *harness.Scene, a *harness.Agent, class string) {
 	a.AwaitReady()
 }
 
-// Both served the claim: the PV of the local-path provisioner was saved before the agent's. Of the agent's empty directory
-// nothing stays; but if both have the same directory, the volume is that PV's.
+// Both served the claim: the PV of the local-path provisioner was saved before the agent's. Of the
+// agent's empty directory nothing stays; but if both have the same directory, the volume is that
+// PV's.
 func TestLocalPathBothServed(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -203,7 +206,8 @@ func bothServed(t *testing.T, killed, same bool) {
 	s.Eventually("nothing left", func() error { return firstError(harness.Missing(ours), harness.Missing(path)) })
 }
 
-// refusePV lets the API server refuse an agent's PV of that name until allow is called. It admits any other PV.
+// refusePV lets the API server refuse an agent's PV of that name until allow is called. It admits
+// any other PV.
 func refusePV(s *harness.Scene, name string) (allow func()) {
 	s.Helper()
 	policies, bindings := s.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), s.Client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()

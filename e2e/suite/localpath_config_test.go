@@ -23,7 +23,8 @@ func (m pathMap) on(node string, paths ...string) pathMap {
 	return append(m, map[string]any{"node": node, "paths": append([]string{}, paths...)})
 }
 
-// Of several paths the one with most available space gets a new volume, and a class may name another.
+// Of several paths the one with most available space gets a new volume, and a class may name
+// another.
 func TestLocalPathChoosesThePath(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)
@@ -51,7 +52,8 @@ func TestLocalPathChoosesThePath(t *testing.T) {
 	s.AwaitWarning(claim.UID, harness.ReasonFailed, "/elsewhere", "nodePath")
 }
 
-// Each class has the paths that storageClassConfigs gives it; what is not offered is refused with words.
+// Each class has the paths that storageClassConfigs gives it; what is not offered is refused with
+// words.
 func TestLocalPathClassesHaveTheirPaths(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)
@@ -137,8 +139,8 @@ func TestLocalPathRefusesTheConfiguration(t *testing.T) {
 	}
 }
 
-// When the ConfigMap changes, the agent starts again with the new paths, unless the text is wrong or lacks a path that has
-// volumes.
+// When the ConfigMap changes, the agent starts again with the new paths, unless the text is wrong
+// or lacks a path that has volumes.
 func TestLocalPathFollowsTheConfiguration(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)
@@ -175,8 +177,9 @@ func TestLocalPathFollowsTheConfiguration(t *testing.T) {
 	}
 }
 
-// A path that can be no pool: the agent of one node, which has a configuration, goes on with it; that of the other, which starts,
-// leaves the path out and serves the rest. A PV there is kept. A path that was mistyped can be corrected.
+// A path that can be no pool: the agent of one node, which has a configuration, goes on with it;
+// that of the other, which starts, leaves the path out and serves the rest. A PV there is kept. A
+// path that was mistyped can be corrected.
 func TestLocalPathOfNoPool(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)
@@ -199,7 +202,8 @@ func TestLocalPathOfNoPool(t *testing.T) {
 		s.Bound(s.Create(harness.Claim{Class: class, Selected: agent.Node.Name}))
 	}
 	a.AwaitReady()
-	// A PV of before, whose volume is in the path that is left out, and whose claim is deleted: it stays, and so does the path.
+	// A PV of before, whose volume is in the path that is left out, and whose claim is deleted: it
+	// stays, and so does the path.
 	claim := s.Create(harness.Claim{Name: "old", Class: class, Selected: "nowhere"})
 	kept := theirPV(b, claim, filepath.Join(file, localPathDirectory(claim)))
 	if _, err := s.Client.CoreV1().PersistentVolumes().Create(s.Context(), kept, metav1.CreateOptions{}); err != nil {

@@ -11,7 +11,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// A claim of the class takes the same steps on the disk as any other, to a directory of another name.
+// A claim of the class takes the same steps on the disk as any other, to a directory of another
+// name.
 func TestLocalPathCrash(t *testing.T) {
 	t.Parallel()
 	const opening = 10
@@ -26,8 +27,8 @@ func TestLocalPathCrash(t *testing.T) {
 	})
 }
 
-// The agent is killed at each step while it adopts an existing PV, lets it grow, and deletes it. Each next start goes on, and
-// no file is touched before the claim is deleted.
+// The agent is killed at each step while it adopts an existing PV, lets it grow, and deletes it.
+// Each next start goes on, and no file is touched before the claim is deleted.
 func TestLocalPathCrashAdopting(t *testing.T) {
 	t.Parallel()
 	const opening = 10 // what a kill in the opening leaves, TestCrash sees

@@ -53,8 +53,8 @@ func isVolume(a *harness.Agent, path, state string, claim *corev1.PersistentVolu
 	return fmt.Errorf("volumes %+v, want %s %s of claim %s", volumes, path, state, claim.UID)
 }
 
-// A PV that differs in one byte from what the local-path provisioner writes is left alone, with an event, also when it is
-// released.
+// A PV that differs in one byte from what the local-path provisioner writes is left alone, with an
+// event, also when it is released.
 func TestLocalPathLeavesStrangers(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)

@@ -16,13 +16,15 @@ import (
 
 const localPath = "rancher.io/local-path"
 
-// localPathOptions are the settings of manifests/local-path, with a configuration that gives all nodes the paths.
+// localPathOptions are the settings of manifests/local-path, with a configuration that gives all
+// nodes the paths.
 func localPathOptions(s *harness.Scene, paths ...string) harness.Options {
 	s.Helper()
 	return localPathOptionsIn(s, s.Path("config", "config.json"), paths...)
 }
 
-// localPathOptionsIn is localPathOptions for an agent that does not share config.json with another one of the scene.
+// localPathOptionsIn is localPathOptions for an agent that does not share config.json with another
+// one of the scene.
 func localPathOptionsIn(s *harness.Scene, file string, paths ...string) harness.Options {
 	s.Helper()
 	writeConfig(s, file, map[string]any{"nodePathMap": []any{map[string]any{"node": "DEFAULT_PATH_FOR_NON_LISTED_NODES", "paths": paths}}})
@@ -68,8 +70,8 @@ func newLocalPath(t *testing.T) (*harness.Scene, *harness.Agent) {
 	return s, s.Agent(node, localPathOptions(s, node.Pool))
 }
 
-// The PVs have the names and the shape that the local-path provisioner gives them, grow, and go with their claims. No pod
-// is created for any of that.
+// The PVs have the names and the shape that the local-path provisioner gives them, grow, and go
+// with their claims. No pod is created for any of that.
 func TestLocalPathServes(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -115,7 +117,8 @@ func TestLocalPathServes(t *testing.T) {
 	}
 }
 
-// isLocalPathPV returns nil if a new PV is as the local-path provisioner makes it, of the type Directory and with our pool.
+// isLocalPathPV returns nil if a new PV is as the local-path provisioner makes it, of the type
+// Directory and with our pool.
 func isLocalPathPV(a *harness.Agent, pv *corev1.PersistentVolume, path string, local bool) error {
 	h := pv.Spec.HostPath
 	switch {
@@ -144,7 +147,8 @@ func hasBytes(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVolume
 	return nil
 }
 
-// Existing PVs stay as they are, in place: they grow, and go with their claims. Neither needs the agent's label before.
+// Existing PVs stay as they are, in place: they grow, and go with their claims. Neither needs the
+// agent's label before.
 func TestLocalPathAdopts(t *testing.T) {
 	t.Parallel()
 	for _, p := range otherProvisioners[1:] {

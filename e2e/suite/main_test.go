@@ -1,5 +1,6 @@
-// Package suite tests the node agent on a real control plane. Nodes are objects without kubelets, agents are processes of
-// this machine, and each has its own pool; every test has its own namespace, nodes and agents, so most run in parallel.
+// Package suite tests the node agent on a real control plane. Nodes are objects without kubelets,
+// agents are processes of this machine, and each has its own pool; every test has its own
+// namespace, nodes and agents, so most run in parallel.
 //
 //	go -C e2e test ./suite            # as root; K8S_VERSION chooses the Kubernetes version
 package suite
@@ -16,8 +17,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// parallel is how many tests run at once unless -parallel says otherwise. They wait most of the time, but starts of agents
-// keep two CPUs busy; with more tests at once, waits grow beyond their limits.
+// parallel is how many tests run at once unless -parallel says otherwise. They wait most of the
+// time, but starts of agents keep two CPUs busy; with more tests at once, waits grow beyond their
+// limits.
 const parallel = "8"
 
 // env is set before the first test and not changed.
@@ -56,7 +58,8 @@ func run(m *testing.M) int {
 	return code
 }
 
-// built returns a program of env that is built when a test first needs it: env.Faulty or env.Racing.
+// built returns a program of env that is built when a test first needs it: env.Faulty or
+// env.Racing.
 func built(t harness.TB, program func() (string, error)) string {
 	t.Helper()
 	path, err := program()
@@ -66,8 +69,9 @@ func built(t harness.TB, program func() (string, error)) string {
 	return path
 }
 
-// atOnce runs the parts of a test beside each other, and returns when all have ended. Unlike parts that call t.Parallel, they do
-// not wait behind every test that has not begun, while the control plane of this one keeps a processor busy.
+// atOnce runs the parts of a test beside each other, and returns when all have ended. Unlike parts
+// that call t.Parallel, they do not wait behind every test that has not begun, while the control
+// plane of this one keeps a processor busy.
 func atOnce(t *testing.T, parts map[string]func(*testing.T)) {
 	t.Helper()
 	var all sync.WaitGroup

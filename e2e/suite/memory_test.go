@@ -12,9 +12,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// Any user can create large claims, of any class and for any node. The agent starts with all of them, goes on, and serves
-// others within the memory of its container, whether or not the API server streams lists. This test has control planes of its
-// own.
+// Any user can create large claims, of any class and for any node. The agent starts with all of
+// them, goes on, and serves others within the memory of its container, whether or not the API
+// server streams lists. This test has control planes of its own.
 func TestLargeClaims(t *testing.T) {
 	for _, row := range []string{"WatchList=false", "WatchList=true"} {
 		t.Run(row, func(t *testing.T) {
@@ -42,7 +42,8 @@ func TestLargeClaims(t *testing.T) {
 	}
 }
 
-// createLarge creates n claims with as many bytes of annotations as the API server accepts, and a label.
+// createLarge creates n claims with as many bytes of annotations as the API server accepts, and a
+// label.
 func createLarge(s *harness.Scene, n int, c harness.Claim) {
 	s.Helper()
 	annotation := strings.Repeat("x", 255<<10)

@@ -11,7 +11,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// Claims of both kinds come and go on the node while its volumes are migrated: none waits for the other.
+// Claims of both kinds come and go on the node while its volumes are migrated: none waits for the
+// other.
 func TestMigrateBusy(t *testing.T) {
 	t.Parallel()
 	s, a := migrating(t)
@@ -54,7 +55,8 @@ func TestMigrateBusy(t *testing.T) {
 	t.Logf("%d claims of each kind came and went meanwhile", rounds)
 }
 
-// The API server goes in the middle and comes back: what was begun is finished. This test has a control plane of its own.
+// The API server goes in the middle and comes back: what was begun is finished. This test has a
+// control plane of its own.
 func TestMigrateAPIServerAway(t *testing.T) {
 	t.Parallel()
 	own := ownPlane(t)

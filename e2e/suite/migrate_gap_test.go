@@ -45,7 +45,8 @@ func (h *hosted) forceAway(pv *corev1.PersistentVolume) {
 	}
 }
 
-// stopped returns nil where the journal and an event on the claim say why the migration does not go on.
+// stopped returns nil where the journal and an event on the claim say why the migration does not go
+// on.
 func (h *hosted) stopped(words string) error {
 	if m := h.a.Volume(h.pv.Name).Migration; m == nil || !strings.Contains(m.Stopped, words) {
 		return fmt.Errorf("journal %+v, want it stopped: %q", m, words)
@@ -53,8 +54,8 @@ func (h *hosted) stopped(words string) error {
 	return h.Warned(h.claim.UID, reasonMigrationStopped, words)
 }
 
-// Somebody's PV takes the name while there is none. It is left alone, also where the claim is bound to it; once it is gone
-// the migration goes on.
+// Somebody's PV takes the name while there is none. It is left alone, also where the claim is bound
+// to it; once it is gone the migration goes on.
 func TestMigrateStrangersPV(t *testing.T) {
 	t.Parallel()
 	for name, ref := range map[string]*corev1.ObjectReference{
@@ -128,7 +129,8 @@ func TestMigrateClaimDeleted(t *testing.T) {
 	}
 }
 
-// Somebody edits the PV before it is deleted: nothing of that is lost, and the volume is migrated later.
+// Somebody edits the PV before it is deleted: nothing of that is lost, and the volume is migrated
+// later.
 func TestMigrateEdited(t *testing.T) {
 	t.Parallel()
 	s, a := migrating(t)
@@ -146,7 +148,8 @@ func TestMigrateEdited(t *testing.T) {
 	h.wantSame()
 }
 
-// What somebody else's finalizer keeps is not migrated, and does not go on where it was deleted by somebody else.
+// What somebody else's finalizer keeps is not migrated, and does not go on where it was deleted by
+// somebody else.
 func TestMigrateFinalizer(t *testing.T) {
 	t.Parallel()
 	add := fmt.Sprintf(`{"metadata":{"finalizers":["kubernetes.io/pv-protection",%q,%q]}}`, finalizer, someonesFinalizer)

@@ -7,8 +7,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// migrationSteps are what every migration changes, the journal or the API server, there and back. The steps of a write to
-// the journal are killed at where pools are tested. A claim is touched as well, but only where it is Lost by then.
+// migrationSteps are what every migration changes, the journal or the API server, there and back.
+// The steps of a write to the journal are killed at where pools are tested. A claim is touched as
+// well, but only where it is Lost by then.
 var migrationSteps = []string{"begin", "retain", "cutover", "delete", "release", "create", "restore", "finish"}
 
 // killedAs has the agent, run with these options, killed before that step.
@@ -54,7 +55,8 @@ func TestMigrateBackKilled(t *testing.T) {
 	}
 }
 
-// outlives has the agent killed before that step of that migration, and wants the next agent to finish it.
+// outlives has the agent killed before that step of that migration, and wants the next agent to
+// finish it.
 func (h *hosted) outlives(step, mode string, finished func(*hosted) error) {
 	h.Helper()
 	h.killedBefore(step, mode)
@@ -73,8 +75,8 @@ func (h *hosted) wantUnwarned() {
 	}
 }
 
-// The record of a volume that is taken over is written with the journal, and goes with it: the next agent takes the volume over, or,
-// if it is not to any more, leaves nothing of it.
+// The record of a volume that is taken over is written with the journal, and goes with it: the next
+// agent takes the volume over, or, if it is not to any more, leaves nothing of it.
 func TestMigrateOthersKilled(t *testing.T) {
 	t.Parallel()
 	for i, row := range []struct{ step, then string }{

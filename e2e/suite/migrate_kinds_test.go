@@ -64,8 +64,8 @@ func TestMigrateUsed(t *testing.T) {
 	})
 }
 
-// Volumes that are kept are migrated too, and stay what they are: of a claim, of one that is gone, and of one to come, which
-// gets the volume when it does.
+// Volumes that are kept are migrated too, and stay what they are: of a claim, of one that is gone,
+// and of one to come, which gets the volume when it does.
 func TestMigrateKept(t *testing.T) {
 	t.Parallel()
 	for _, phase := range []corev1.PersistentVolumePhase{corev1.VolumeBound, corev1.VolumeReleased, corev1.VolumeAvailable} {
@@ -102,7 +102,8 @@ func TestMigrateKept(t *testing.T) {
 	}
 }
 
-// PVs of the provisioner before this one say the whole disk, and have a directory with the claim's name in front or not.
+// PVs of the provisioner before this one say the whole disk, and have a directory with the claim's
+// name in front or not.
 func TestMigrateOlder(t *testing.T) {
 	t.Parallel()
 	for name, prefix := range map[string]string{"plain name": "", "name with the claim's": "data-"} {
@@ -130,7 +131,8 @@ func TestMigrateOlder(t *testing.T) {
 	}
 }
 
-// An agent that may not ask what it has to know moves nothing and says what to apply; it goes on when it may.
+// An agent that may not ask what it has to know moves nothing and says what to apply; it goes on
+// when it may.
 func TestMigrateWithoutRole(t *testing.T) {
 	t.Parallel()
 	s, a := migrating(t)
@@ -160,7 +162,8 @@ func TestMigrateWithoutRole(t *testing.T) {
 	h.wantSame()
 }
 
-// An agent that is given another node's name has not that node's pool, and moves none of its volumes.
+// An agent that is given another node's name has not that node's pool, and moves none of its
+// volumes.
 func TestMigrateWrongNode(t *testing.T) {
 	t.Parallel()
 	s, a := migrating(t)

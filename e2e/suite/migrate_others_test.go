@@ -108,7 +108,8 @@ func newTheirs(s *harness.Scene, a *harness.Agent, p otherProvisioner) *theirs {
 	return &theirs{Scene: s, a: a, claim: claim, pv: s.Bound(claim), path: path}
 }
 
-// isBound returns nil where claim and PV are bound to each other, with the policy that the first PV had.
+// isBound returns nil where claim and PV are bound to each other, with the policy that the first PV
+// had.
 func (h *theirs) isBound() (*corev1.PersistentVolume, error) {
 	if err := h.IsBound(h.claim); err != nil {
 		return nil, err
@@ -143,7 +144,8 @@ func (h *theirs) isOurs() error {
 	return nil
 }
 
-// isTheirs returns nil where the volume is the other provisioner's again, and nothing of it is ours.
+// isTheirs returns nil where the volume is the other provisioner's again, and nothing of it is
+// ours.
 func (h *theirs) isTheirs() error {
 	pv, err := h.isBound()
 	if err != nil {
@@ -188,8 +190,8 @@ func (h *theirs) restarted(mode string, flags ...string) {
 
 const fromOthers = "--migrate-from=hostpath,rancher.io/local-path"
 
-// Volumes of other provisioners get CSI PVs where they are: nothing happens without the flag nor by a plan, the way back leads to
-// the very PV, and what is taken over goes as any other.
+// Volumes of other provisioners get CSI PVs where they are: nothing happens without the flag nor by
+// a plan, the way back leads to the very PV, and what is taken over goes as any other.
 func TestMigrateOthers(t *testing.T) {
 	t.Parallel()
 	for i, p := range otherProvisioners {

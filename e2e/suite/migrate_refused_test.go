@@ -81,8 +81,8 @@ func creations() admissionv1.RuleWithOperations {
 	}}
 }
 
-// begin has the API server refuse new PVs with the names of the volumes' PVs, and returns when it does. The returned
-// function ends that.
+// begin has the API server refuse new PVs with the names of the volumes' PVs, and returns when it
+// does. The returned function ends that.
 func (a admission) begin(s *harness.Scene, volumes ...*hosted) (end func()) {
 	s.Helper()
 	condition := "false"

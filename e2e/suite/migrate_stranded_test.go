@@ -10,8 +10,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// oneBackend is an agent of a single backend, as manifests/legacy or manifests/csi has it, with the pool of the agent that
-// served both.
+// oneBackend is an agent of a single backend, as manifests/legacy or manifests/csi has it, with the
+// pool of the agent that served both.
 func oneBackend(a *harness.Agent, backend string) harness.Options {
 	if backend == "csi" {
 		return harness.Options{CSI: "csi", DataDir: harness.Datadir("legacy", a.Pool), Pool: a.Pool}
@@ -19,9 +19,9 @@ func oneBackend(a *harness.Agent, backend string) harness.Options {
 	return harness.Options{Pool: a.Pool}
 }
 
-// An administrator goes back to an agent of one backend in the middle of a migration. It cancels the migration while the old PV
-// is there, and finishes it if it serves the new one. Otherwise it says whose turn it is, on the claim and at /readyz, and an
-// agent of both backends finishes it.
+// An administrator goes back to an agent of one backend in the middle of a migration. It cancels
+// the migration while the old PV is there, and finishes it if it serves the new one. Otherwise it
+// says whose turn it is, on the claim and at /readyz, and an agent of both backends finishes it.
 func TestMigrateRolledBack(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ mode, step, form, end string }{

@@ -153,7 +153,8 @@ func (h *hosted) said(reasons ...string) error {
 	return h.Unwarned(h.claim.UID)
 }
 
-// The whole way: the claim's volume gets a CSI PV, grows and goes as any other, without a byte moved.
+// The whole way: the claim's volume gets a CSI PV, grows and goes as any other, without a byte
+// moved.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	s, a := migrating(t)

@@ -59,8 +59,9 @@ func (g *goneScene) boundTo(claim *corev1.PersistentVolumeClaim, uid string) {
 	})
 }
 
-// registeredAgain has the Node deleted and registered again while its agent runs, as a restart of the kubelet does. The agent
-// corrects its PVs. Later it ends for longer than the grace period: nothing is given up.
+// registeredAgain has the Node deleted and registered again while its agent runs, as a restart of
+// the kubelet does. The agent corrects its PVs. Later it ends for longer than the grace period:
+// nothing is given up.
 func (g *goneScene) registeredAgain() {
 	g.agent.Restart()
 	g.agent.AwaitReady()
@@ -84,9 +85,9 @@ func (g *goneScene) registeredAgain() {
 	g.agent.Stop()
 }
 
-// rebuilt has a Node made again whose pool of CSI volumes has an empty disk. Its volume is kept and reported, until an administrator
-// gives it up by the annotation, under the policy keep too. Then the agent opens a pool on the new disk. The volume of the other pool
-// stays.
+// rebuilt has a Node made again whose pool of CSI volumes has an empty disk. Its volume is kept and
+// reported, until an administrator gives it up by the annotation, under the policy keep too. Then
+// the agent opens a pool on the new disk. The volume of the other pool stays.
 func (g *goneScene) rebuilt() {
 	g.agent.Restart()
 	g.agent.AwaitReady()

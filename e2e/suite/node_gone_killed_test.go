@@ -6,8 +6,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// killed has the operator killed at each of its writes, before the API server gets it and after. What it began is finished by
-// the next operator, and a volume that is kept is not touched.
+// killed has the operator killed at each of its writes, before the API server gets it and after.
+// What it began is finished by the next operator, and a volume that is kept is not touched.
 func (g *goneScene) killed() {
 	edit := func(policy string) func(*storagev1.StorageClass) {
 		return func(c *storagev1.StorageClass) { c.Annotations = map[string]string{annNodeGone: policy} }

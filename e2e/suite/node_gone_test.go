@@ -23,7 +23,8 @@ const (
 	goneGrace = 2 * time.Second
 )
 
-// goneScene is a control plane with the operator, and volumes of every policy and both backends on one node.
+// goneScene is a control plane with the operator, and volumes of every policy and both backends on
+// one node.
 type goneScene struct {
 	*harness.Scene
 	operator *harness.Operator
@@ -36,7 +37,8 @@ type goneScene struct {
 	volumes  map[string][]*corev1.PersistentVolumeClaim // by policy, "" for a class without the annotation
 }
 
-// TestNodeGone has a node deleted under volumes of all policies. Each step leaves the cluster for the next one.
+// TestNodeGone has a node deleted under volumes of all policies. Each step leaves the cluster for
+// the next one.
 func TestNodeGone(t *testing.T) {
 	t.Parallel()
 	e, audit := audited(t)
@@ -125,7 +127,8 @@ func (g *goneScene) directory(claim *corev1.PersistentVolumeClaim) string {
 	return filepath.Join(g.node.Pool, harness.PVName(claim))
 }
 
-// renamed has the hostname label of a living node changed for longer than the grace period. Nothing is given up.
+// renamed has the hostname label of a living node changed for longer than the grace period. Nothing
+// is given up.
 func (g *goneScene) renamed() {
 	before := len(operatorWrites(g.Scene, g.audit))
 	label := "kubectl label --overwrite node " + g.node.Name + " kubernetes.io/hostname="
@@ -135,8 +138,8 @@ func (g *goneScene) renamed() {
 	g.Shell(label + g.node.Hostname)
 }
 
-// wroteNothingSince fails if the operator wrote anything but events after so many writes. The claim that waits for a node is another
-// matter; see replaced.
+// wroteNothingSince fails if the operator wrote anything but events after so many writes. The claim
+// that waits for a node is another matter; see replaced.
 func (g *goneScene) wroteNothingSince(before int) {
 	g.Helper()
 	for _, write := range operatorWrites(g.Scene, g.audit)[before:] {
@@ -196,8 +199,8 @@ func (g *goneScene) remove() {
 	}
 }
 
-// back has a node of the same name with the same disk: the agent has the volumes that were kept, deletes what it may, and
-// reports the others.
+// back has a node of the same name with the same disk: the agent has the volumes that were kept,
+// deletes what it may, and reports the others.
 func (g *goneScene) back() {
 	pool := g.node.Pool
 	g.node = g.NodeNamed(g.node.Name, g.node.Hostname)
@@ -245,7 +248,8 @@ func (g *goneScene) back() {
 	g.agent.Stop()
 }
 
-// replaced has a claim whose node is younger than the scheduler's choice: the scheduler chooses again. A younger choice stays.
+// replaced has a claim whose node is younger than the scheduler's choice: the scheduler chooses
+// again. A younger choice stays.
 func (g *goneScene) replaced() {
 	g.Eventually("given back", func() error {
 		if on := g.Read(g.waits).Annotations[harness.AnnSelectedNode]; on != "" {

@@ -13,8 +13,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// A PV that was saved, as a backup of objects does, is applied again, to this cluster or to one that was built on the same disks. It is
-// Released at once, because its claim is absent, and its policy is Delete. It deletes nothing until an administrator names its UID.
+// A PV that was saved, as a backup of objects does, is applied again, to this cluster or to one
+// that was built on the same disks. It is Released at once, because its claim is absent, and its
+// policy is Delete. It deletes nothing until an administrator names its UID.
 func TestOldPVAppliedAgain(t *testing.T) {
 	t.Parallel()
 	for what, row := range map[string]struct {

@@ -46,8 +46,9 @@ func limited(s *harness.Scene, rules []rbacv1.PolicyRule) (kubeconfig string, ro
 	return kubeconfig, role
 }
 
-// The image is swapped in under the older operator's ClusterRole: claims are served, volumes go, those of older PVs too, and
-// readyz names what is missing and what is off. Once the ClusterRole is applied the agent does the rest by itself.
+// The image is swapped in under the older operator's ClusterRole: claims are served, volumes go,
+// those of older PVs too, and readyz names what is missing and what is off. Once the ClusterRole is
+// applied the agent does the rest by itself.
 func TestOlderClusterRole(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)
@@ -66,7 +67,8 @@ func TestOlderClusterRole(t *testing.T) {
 	a.AwaitUnready(`missing: patch persistentvolumes \(.*finalizer.*\), patch persistentvolumeclaims/status \(.*grow.*\), ` +
 		`get namespaces kube-system \(.*orphans.*\), get events \([^)]*\); apply the ClusterRole`)
 
-	// No cluster is known, and no claim: nothing shows that the PV is not one that was applied from a backup.
+	// No cluster is known, and no claim: nothing shows that the PV is not one that was applied from
+	// a backup.
 	released := s.PV(harness.PVName(before[0]))
 	s.AwaitWarning(released.UID, harness.ReasonDelete, annDeleteVolume+"="+string(released.UID))
 	s.PatchPV(released.Name, `{"metadata":{"annotations":{"`+annDeleteVolume+`":"`+string(released.UID)+`"}}}`)
@@ -130,7 +132,8 @@ func TestOlderClusterRole(t *testing.T) {
 	}
 }
 
-// unknownOrphanStays: nobody can tell of which cluster an orphan was, so it stays whatever is asked for.
+// unknownOrphanStays: nobody can tell of which cluster an orphan was, so it stays whatever is asked
+// for.
 func unknownOrphanStays(s *harness.Scene, a *harness.Agent) {
 	s.Helper()
 	orphan := filled(s, a, harness.Claim{})

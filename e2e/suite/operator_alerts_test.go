@@ -10,7 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// fires is a row that has promtool run a test of package monitoring, by its name, against the rules that the operator applied.
+// fires is a row that has promtool run a test of package monitoring, by its name, against the rules
+// that the operator applied.
 func fires(name string) func(*testing.T, *operated) {
 	return func(t *testing.T, o *operated) {
 		dir := t.TempDir()
@@ -43,7 +44,8 @@ func fires(name string) func(*testing.T, *operated) {
 	}
 }
 
-// alertRules wants the alerts of the existing operator among the rules, with the labels and the annotations that its users know.
+// alertRules wants the alerts of the existing operator among the rules, with the labels and the
+// annotations that its users know.
 func alertRules(t *testing.T, o *operated) {
 	want := map[string]string{"HPPOperatorDown": "critical", "HPPNotReady": "critical", "HPPSharingPoolPathWithOS": "warning"}
 	for _, g := range o.ruleGroups() {

@@ -41,7 +41,8 @@ func (o *operated) get(kind, name string) *unstructured.Unstructured {
 	return object
 }
 
-// installs is the first part: the objects are created, and the conditions and events follow the pods.
+// installs is the first part: the objects are created, and the conditions and events follow the
+// pods.
 func installs(_ *testing.T, o *operated) {
 	for _, node := range o.nodes {
 		defer o.breaks("")

@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// health has what people and tools read: the table, the short name, the category, kubectl wait, and the generation.
+// health has what people and tools read: the table, the short name, the category, kubectl wait, and
+// the generation.
 func health(_ *testing.T, o *operated) {
 	kubectl := func(args ...string) string {
 		o.Helper()

@@ -14,8 +14,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// operatorKilled has the operator killed at random writes while a resource is created and deleted, while it takes over from an
-// older operator, and while it repairs all of its objects. There is no resource before.
+// operatorKilled has the operator killed at random writes while a resource is created and deleted,
+// while it takes over from an older operator, and while it repairs all of its objects. There is no
+// resource before.
 func operatorKilled(t *testing.T, o *operated) {
 	gate := newGate(o.Scene, o.operator, "/")
 	until := func(done func() error) {

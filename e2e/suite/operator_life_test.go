@@ -166,7 +166,8 @@ func (o *operated) hasVariables(want ...string) error {
 	return nil
 }
 
-// pv creates a PV of the provisioners. Its class is that of no claim: Kubernetes would bind it to one that has waited for a while.
+// pv creates a PV of the provisioners. Its class is that of no claim: Kubernetes would bind it to
+// one that has waited for a while.
 func (o *operated) pv(name string, source corev1.PersistentVolumeSource) {
 	o.Helper()
 	pv := &corev1.PersistentVolume{

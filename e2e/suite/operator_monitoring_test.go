@@ -14,7 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// monitoringObjects are the objects that the operator applies where the cluster has the Prometheus operator.
+// monitoringObjects are the objects that the operator applies where the cluster has the Prometheus
+// operator.
 var monitoringObjects = []struct{ kind, name, field string }{
 	{"rbac.authorization.k8s.io/v1/roles", "hostpath-provisioner-monitoring", "rules"},
 	{"rbac.authorization.k8s.io/v1/rolebindings", "hostpath-provisioner-monitoring", "subjects"},
@@ -26,7 +27,8 @@ var monitoringObjects = []struct{ kind, name, field string }{
 // noticed is the time in which the operator notices that an API is served or not.
 const noticed = 30 * time.Second
 
-// monitored has the API of the Prometheus operator absent, appearing, disappearing and appearing again.
+// monitored has the API of the Prometheus operator absent, appearing, disappearing and appearing
+// again.
 func monitored(t *testing.T, o *operated) {
 	const kinds = "testdata/prometheus-operator.yaml"
 	if _, err := o.kind("/v1/services").Get(o.Context(), "hpp-prometheus-metrics", metav1.GetOptions{}); !apierrors.IsNotFound(err) {

@@ -15,8 +15,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// The objects of an older operator are changed in place, and what one agent for both kinds of volumes replaces is removed: for each
-// kind of resource that it has.
+// The objects of an older operator are changed in place, and what one agent for both kinds of
+// volumes replaces is removed: for each kind of resource that it has.
 func TestOperatorTakesOver(t *testing.T) {
 	t.Parallel()
 	e, audit := audited(t)
@@ -50,8 +50,9 @@ func TestOperatorTakesOver(t *testing.T) {
 	operatorRole.note(o.Scene, audit)
 }
 
-// standsStill has a change with which an agent does not start, and then a pod that Kubernetes refuses to create: the rollout waits
-// for both. It is here because it takes two minutes, which TestOperator does not have.
+// standsStill has a change with which an agent does not start, and then a pod that Kubernetes
+// refuses to create: the rollout waits for both. It is here because it takes two minutes, which
+// TestOperator does not have.
 func (o *operated) standsStill() {
 	o.Helper()
 	o.create(serving, pools("local=/srv/local"))
@@ -150,8 +151,8 @@ func wantOurWebhook(o *operated) {
 	}
 }
 
-// wantOnlyOurs checks that no container, variable, volume or toleration of the older DaemonSet is left: the agents have that many
-// variables and directories of volumes.
+// wantOnlyOurs checks that no container, variable, volume or toleration of the older DaemonSet is
+// left: the agents have that many variables and directories of volumes.
 func wantOnlyOurs(t *testing.T, pod corev1.PodSpec, variables, directories int) {
 	t.Helper()
 	if len(pod.Containers) != 1 || len(pod.Volumes) != 3+directories || len(pod.Tolerations) != 0 {

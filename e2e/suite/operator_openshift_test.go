@@ -88,8 +88,8 @@ func followsProfile(_ *testing.T, o *operated) {
 	o.healthy()
 }
 
-// minimum waits until the agents have the version, and the operator's addresses accept no older one than the number, unless it
-// is 0.
+// minimum waits until the agents have the version, and the operator's addresses accept no older one
+// than the number, unless it is 0.
 func (o *operated) minimum(name string, version uint16) {
 	o.Helper()
 	o.Eventually(name, func() error {

@@ -9,8 +9,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// poolsKilled has the operator killed at each of its writes for a pool that comes and goes, before the API server gets it and
-// after.
+// poolsKilled has the operator killed at each of its writes for a pool that comes and goes, before
+// the API server gets it and after.
 func poolsKilled(o *onClaims) {
 	for _, node := range o.nodes { // one was not ready
 		patch := []byte(`{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`)
@@ -35,7 +35,8 @@ func poolsKilled(o *onClaims) {
 		}
 		return err
 	}, nil)
-	// A claim and a Deployment for each node; then the end of the pod, a Job, and the deletion of the Deployment.
+	// A claim and a Deployment for each node; then the end of the pod, a Job, and the deletion of
+	// the Deployment.
 	if len(came) < 2*2*2 || len(went) < 2*2*3 {
 		o.Errorf("killed at %q and %q", came, went)
 	}

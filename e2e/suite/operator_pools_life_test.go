@@ -51,7 +51,8 @@ func templateChanges(o *onClaims) {
 	o.healthy()
 }
 
-// wantReviewed checks that the webhook refuses the change with the words, or allows it if there are none.
+// wantReviewed checks that the webhook refuses the change with the words, or allows it if there are
+// none.
 func (o *onClaims) wantReviewed(before, now map[string]any, words string) {
 	o.Helper()
 	answer, err := o.review(before, installation(serving, now))
@@ -114,7 +115,8 @@ func nodeLeaves(o *onClaims) {
 	o.healthy()
 }
 
-// poolMoves has a pool at another path: it is unmounted where it was on each node, and its claims stay the same.
+// poolMoves has a pool at another path: it is unmounted where it was on each node, and its claims
+// stay the same.
 func poolMoves(o *onClaims) {
 	holders, claims := map[string]types.UID{}, map[string]types.UID{}
 	for _, node := range o.nodes {

@@ -78,7 +78,8 @@ func (o *onClaims) back(name string) {
 // on returns the name of the claim and the Deployment of a pool on a node.
 func on(pool string, node harness.Node) string { return "hpp-pool-" + pool + "-" + node.Name }
 
-// poolsOnClaims starts a control plane with the operator, a class whose PVs are made by hand, and kubelets that end the pods of Jobs.
+// poolsOnClaims starts a control plane with the operator, a class whose PVs are made by hand, and
+// kubelets that end the pods of Jobs.
 func poolsOnClaims(t *testing.T) *onClaims {
 	t.Parallel()
 	o := &onClaims{operate(t), &atomic.Value{}}
@@ -110,7 +111,8 @@ func (o *onClaims) runs(rows ...poolRow) {
 	operatorRole.note(o.Scene, o.audit)
 }
 
-// TestPoolTemplate has pools on claims: what is created for them, what is refused, and what is repaired.
+// TestPoolTemplate has pools on claims: what is created for them, what is refused, and what is
+// repaired.
 func TestPoolTemplate(t *testing.T) {
 	o := poolsOnClaims(t)
 	quiet := func(o *onClaims) {
@@ -131,7 +133,8 @@ func TestPoolTemplateLeaves(t *testing.T) {
 		poolRow{"delete", poolsDeleted}, poolRow{"killed", poolsKilled})
 }
 
-// poolsRefused has a pool for each thing that a user has to change, and one that is served beside them.
+// poolsRefused has a pool for each thing that a user has to change, and one that is served beside
+// them.
 func poolsRefused(o *onClaims) {
 	block := func(template map[string]any) { template["volumeMode"] = "Block" }
 	shared := func(template map[string]any) { template["accessModes"] = []any{"ReadWriteMany"} }
@@ -166,7 +169,8 @@ func (o *onClaims) told(words string) error {
 	return errors.Join(err, errors.New("no such event"))
 }
 
-// states compares storagePoolStatuses with text, a pool as "NAME PHASE READY/DESIRED [CLAIM PHASES]".
+// states compares storagePoolStatuses with text, a pool as "NAME PHASE READY/DESIRED [CLAIM
+// PHASES]".
 func (o *onClaims) states(want string) error {
 	cr, err := resources(o.Scene).Get(o.Context(), serving, metav1.GetOptions{})
 	if err != nil {
@@ -236,8 +240,8 @@ func poolObjects(o *onClaims) {
 	o.healthy()
 }
 
-// drained has a node drained: nothing forbids the eviction of the holder, and its next pod is on the node although that takes no
-// other pods.
+// drained has a node drained: nothing forbids the eviction of the holder, and its next pod is on
+// the node although that takes no other pods.
 func drained(o *onClaims) {
 	node := o.nodes[0]
 	cordon := func(on bool) {

@@ -19,8 +19,8 @@ import (
 // quiet has the operator woken for a minute by what does not concern it.
 func quiet(_ *testing.T, o *operated) { o.writesNothing(12) }
 
-// writesNothing fails if the operator writes while nothing changes that concerns it: what wakes it, every five seconds, is an
-// annotation of a pod.
+// writesNothing fails if the operator writes while nothing changes that concerns it: what wakes it,
+// every five seconds, is an annotation of a pod.
 func (o *operated) writesNothing(wakes int) {
 	o.Helper()
 	o.healthy()
@@ -59,7 +59,8 @@ func (o *operated) wake() {
 	}
 }
 
-// recordedNothing fails if an event of the resource was recorded, for the first time or again, since a moment.
+// recordedNothing fails if an event of the resource was recorded, for the first time or again,
+// since a moment.
 func (o *operated) recordedNothing(since time.Time) {
 	o.Helper()
 	list, err := o.Client.EventsV1().Events("").List(o.Context(), metav1.ListOptions{FieldSelector: "regarding.kind=HostPathProvisioner"})
@@ -113,7 +114,8 @@ func operatorWrites(s *harness.Scene, audit string) (all []string) {
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			s.Fatal(err)
 		}
-		// The library that records events ends a series of them six minutes after its last one; recordedNothing looks at those.
+		// The library that records events ends a series of them six minutes after its last one;
+		// recordedNothing looks at those.
 		series := e.Verb == "patch" && strings.Contains(e.RequestURI, "/events/"+serving+".")
 		if strings.HasSuffix(e.User.Username, ":"+harness.OperatorAccount) && e.ObjectRef.Resource != "leases" && !series &&
 			!slices.Contains([]string{"get", "list", "watch"}, e.Verb) {

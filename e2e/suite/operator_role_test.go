@@ -35,8 +35,9 @@ type roleUse struct {
 	verbs map[string]bool // as asked returns them
 }
 
-// note adds what the operator asked for in a test, and fails if the API server refused any of it. The last of operatorTests also
-// fails for what the operator may do and none of them needed, unless rows were left out.
+// note adds what the operator asked for in a test, and fails if the API server refused any of it.
+// The last of operatorTests also fails for what the operator may do and none of them needed, unless
+// rows were left out.
 func (u *roleUse) note(s *harness.Scene, log string) {
 	s.Helper()
 	allowed, refused := asked(s, log, harness.OperatorAccount)
@@ -53,8 +54,9 @@ func (u *roleUse) note(s *harness.Scene, log string) {
 	}
 }
 
-// unused returns an error if the operator may do what it did not do, and does not grant to others either: the API server lets it
-// grant only what it may do. It returns nil until all the tests have run. The caller holds the lock.
+// unused returns an error if the operator may do what it did not do, and does not grant to others
+// either: the API server lets it grant only what it may do. It returns nil until all the tests have
+// run. The caller holds the lock.
 func (u *roleUse) unused() error {
 	if slices.Sort(u.tests); !slices.Equal(u.tests, operatorTests) {
 		return nil

@@ -16,7 +16,8 @@ import (
 // settingsMap is the name of the ConfigMap with settings of the agents.
 const settingsMap = "hostpath-provisioner-settings"
 
-// tunes has settings of the agents that are good and bad, changed, repaired, and removed. The resource has pathConfig.
+// tunes has settings of the agents that are good and bad, changed, repaired, and removed. The
+// resource has pathConfig.
 func tunes(_ *testing.T, o *operated) {
 	maps := o.Client.CoreV1().ConfigMaps(harness.Namespace)
 	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: settingsMap}, Data: map[string]string{

@@ -20,8 +20,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// repaired is the time in which the operator repairs what others changed. It takes less than a second, but the machine is shared
-// with the rest of the suite.
+// repaired is the time in which the operator repairs what others changed. It takes less than a
+// second, but the machine is shared with the rest of the suite.
 const repaired = 20 * time.Second
 
 // operated is a control plane with the operator, two nodes, and one resource.
@@ -78,8 +78,8 @@ func (o *operated) change(patch string) {
 	}
 }
 
-// is returns nil if the resource's conditions Available, Progressing and Degraded have those statuses, such as TFF, and one of
-// them the reason and the words.
+// is returns nil if the resource's conditions Available, Progressing and Degraded have those
+// statuses, such as TFF, and one of them the reason and the words.
 func (o *operated) is(name, statuses, reason, words string) error {
 	cr, err := resources(o.Scene).Get(o.Context(), name, metav1.GetOptions{})
 	if err != nil {
@@ -167,13 +167,15 @@ func TestOperator(t *testing.T) {
 	operatorRole.note(o.Scene, o.audit)
 }
 
-// onlyInFull reports whether a row of TestOperator is left out with -short: monitoring, and a minute in which nothing changes.
+// onlyInFull reports whether a row of TestOperator is left out with -short: monitoring, and a
+// minute in which nothing changes.
 func onlyInFull(row string) bool {
 	monitoring := strings.HasPrefix(row, "TestPrometheus") && row != "TestPrometheusMetrics/HPP CR ready"
 	return monitoring || row == "monitoring" || row == "quiet"
 }
 
-// objects is a client of one kind, GROUP/VERSION/RESOURCE, of cluster-scoped objects or those of the agents' namespace.
+// objects is a client of one kind, GROUP/VERSION/RESOURCE, of cluster-scoped objects or those of
+// the agents' namespace.
 func objects(s *harness.Scene, kind string, namespace ...string) dynamic.ResourceInterface {
 	s.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", s.Plane.Kubeconfig())

@@ -28,8 +28,8 @@ const (
 	webhookSecret = "hostpath-provisioner-operator-webhook-service-cert"
 )
 
-// webhookDecides asks the operator what the API server would, with the certificate that the API server trusts. The resource has
-// the pool local.
+// webhookDecides asks the operator what the API server would, with the certificate that the API
+// server trusts. The resource has the pool local.
 func webhookDecides(t *testing.T, o *operated) {
 	o.pv("webhook", corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: harness.Driver, VolumeHandle: "webhook",
 		VolumeAttributes: map[string]string{harness.StoragePool: "local"}}})
@@ -74,7 +74,8 @@ func webhookDecides(t *testing.T, o *operated) {
 	}
 }
 
-// certificateRenewed has the certificate damaged: there is another one that the API server trusts, and the operator serves it.
+// certificateRenewed has the certificate damaged: there is another one that the API server trusts,
+// and the operator serves it.
 func certificateRenewed(_ *testing.T, o *operated) {
 	secrets := o.Client.CoreV1().Secrets(harness.Namespace)
 	before, err := secrets.Get(o.Context(), webhookSecret, metav1.GetOptions{})

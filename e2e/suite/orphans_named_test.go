@@ -56,8 +56,9 @@ func awaitKilled(s *harness.Scene, a *harness.Agent) {
 	})
 }
 
-// What "orphans show" prints brings a volume back, with its data: to a claim of its name, and to one that is Lost. Also one
-// whose removal was begun. The agent takes it for the PV's from then on, so that it is deleted by the PV's policy.
+// What "orphans show" prints brings a volume back, with its data: to a claim of its name, and to
+// one that is Lost. Also one whose removal was begun. The agent takes it for the PV's from then on,
+// so that it is deleted by the PV's policy.
 func TestOrphanIsBroughtBack(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)
@@ -87,7 +88,8 @@ func TestOrphanIsBroughtBack(t *testing.T) {
 		if claimToo {
 			back = s.Read(claim) // another one, of the name
 		} else {
-			// As migration.md says of Lost claims: the controller-manager looks at one again within 15 seconds, or when it changes.
+			// As migration.md says of Lost claims: the controller-manager looks at one again within
+			// 15 seconds, or when it changes.
 			if _, err := env.Plane.Kubectl("", "-n", claim.Namespace, "annotate", "pvc", claim.Name, "look=again"); err != nil {
 				t.Fatal(err)
 			}
@@ -113,8 +115,8 @@ func TestOrphanIsBroughtBack(t *testing.T) {
 	}
 }
 
-// An administrator removes one orphan by its name, while the agent runs and reports orphans. Killed before any step, the agent
-// or the next call ends the removal, and nothing else goes.
+// An administrator removes one orphan by its name, while the agent runs and reports orphans. Killed
+// before any step, the agent or the next call ends the removal, and nothing else goes.
 func TestOrphanIsRemovedByName(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)

@@ -73,8 +73,8 @@ func edit(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVolumeClai
 	}
 }
 
-// An agent that may remove orphans at once removes the one that nobody can want any more, and no other. What each of the
-// others has is all that stands between it and the trash.
+// An agent that may remove orphans at once removes the one that nobody can want any more, and no
+// other. What each of the others has is all that stands between it and the trash.
 func TestOrphansDeleted(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)
@@ -151,8 +151,8 @@ func clusterID(s *harness.Scene) string {
 	return string(ns.UID)
 }
 
-// An agent tells of orphans and touches none unless it is told to. The time that one has is counted from when it was
-// noted first, by whichever agent; and what has a PV again is no orphan.
+// An agent tells of orphans and touches none unless it is told to. The time that one has is counted
+// from when it was noted first, by whichever agent; and what has a PV again is no orphan.
 func TestOrphansReported(t *testing.T) {
 	t.Parallel()
 	const grace = 45 * time.Second
@@ -213,7 +213,8 @@ func TestOrphansReported(t *testing.T) {
 	}
 }
 
-// A PV without its directory is told of; so are directories that provisioners left, and nobody else's.
+// A PV without its directory is told of; so are directories that provisioners left, and nobody
+// else's.
 func TestOrphansOfOtherKinds(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)

@@ -62,7 +62,8 @@ func TestImmediateWithAnnotation(t *testing.T) {
 
 	sources := map[string]bool{}
 	for _, e := range s.Events(claim.UID) {
-		// An agent's first claim gets the event about a pool without quotas, and not from the library.
+		// An agent's first claim gets the event about a pool without quotas, and not from the
+		// library.
 		if e.Ours() && e.Reason != "QuotaNotEnforced" {
 			sources[e.From+" "+e.Host] = true
 		}
@@ -191,8 +192,8 @@ func TestDelayedWithPod(t *testing.T) {
 	wantTree(s, second.Pool, harness.PVName(claim))
 }
 
-// An annotation places a claim of a delayed class at once. What the library wants to see is shown to it alone: on the
-// claim itself the scheduler's and the binder's annotations stay theirs.
+// An annotation places a claim of a delayed class at once. What the library wants to see is shown
+// to it alone: on the claim itself the scheduler's and the binder's annotations stay theirs.
 func TestDelayedWithAnnotation(t *testing.T) {
 	t.Parallel()
 	s, first, second := twoNodes(t)

@@ -147,8 +147,8 @@ func newPVs(s *harness.Scene, a, b harness.Node) []deed {
 	return deeds
 }
 
-// claimDeeds are tried by the agent of the first node. No agent runs and no provisioner has the class, so nothing but the
-// deeds happens to the claims.
+// claimDeeds are tried by the agent of the first node. No agent runs and no provisioner has the
+// class, so nothing but the deeds happens to the claims.
 func claimDeeds(s *harness.Scene, a, b harness.Node, kubeconfig string) {
 	type claim = corev1.PersistentVolumeClaim
 	bound := func(c *claim) { c.Spec.VolumeName = "none" }

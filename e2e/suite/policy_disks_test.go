@@ -145,7 +145,8 @@ func diskDeeds(s *harness.Scene, a, b harness.Node) {
 	})
 }
 
-// leaseDeeds: what the account of the command disks may do to Leases of disks that several nodes reach.
+// leaseDeeds: what the account of the command disks may do to Leases of disks that several nodes
+// reach.
 func leaseDeeds(s *harness.Scene, a, b harness.Node) {
 	kubeconfig := s.PodKubeconfig(s.AgentPod(a, harness.DiskAccount))
 	of := func(name string, holder *string) *coordinationv1.Lease {
@@ -192,7 +193,8 @@ func leaseDeeds(s *harness.Scene, a, b harness.Node) {
 	})
 }
 
-// diskPattern: with a pattern of devices only those may be offered, and those of the device mapper if it admits them.
+// diskPattern: with a pattern of devices only those may be offered, and those of the device mapper
+// if it admits them.
 func diskPattern(s *harness.Scene, node harness.Node) {
 	kubeconfig := s.PodKubeconfig(s.AgentPod(node, harness.DiskAccount))
 	at := func(path string) func(context.Context, kubernetes.Interface) error {
@@ -216,8 +218,8 @@ func diskPattern(s *harness.Scene, node harness.Node) {
 	})
 }
 
-// policedDisk: the process that offers disks works under the policy, once the administrator has listed the directory of
-// its disks, which is not below /dev.
+// policedDisk: the process that offers disks works under the policy, once the administrator has
+// listed the directory of its disks, which is not below /dev.
 func policedDisk(s *harness.Scene) {
 	n := s.DiskNode("01")
 	n.RestartAs(harness.Options{Disks: true, Kubeconfig: s.PodKubeconfig(s.AgentPod(n.Node, harness.DiskAccount))})

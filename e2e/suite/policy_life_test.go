@@ -56,7 +56,8 @@ func policedLife(s *harness.Scene) {
 	}
 }
 
-// policedGiveBack: what does not fit goes back to the scheduler; what cannot grow says so on the claim.
+// policedGiveBack: what does not fit goes back to the scheduler; what cannot grow says so on the
+// claim.
 func policedGiveBack(s *harness.Scene) {
 	a := both(s, s.Node("01"), "--publish-capacity=false")
 	a.Restart()
@@ -78,8 +79,8 @@ func policedGiveBack(s *harness.Scene) {
 	})
 }
 
-// policedSweep: PVs that somebody else made get label and pool, and one that is made again under its name, as a migration
-// does, with a source of the other kind, stays the agent's.
+// policedSweep: PVs that somebody else made get label and pool, and one that is made again under
+// its name, as a migration does, with a source of the other kind, stays the agent's.
 func policedSweep(s *harness.Scene) {
 	a := both(s, s.Node("01"))
 	claim := s.Create(harness.Claim{Node: a.Node.Name})
@@ -118,7 +119,8 @@ func policedSweep(s *harness.Scene) {
 	s.Eventually("still the agent's", adopted)
 }
 
-// policedHostname: where a node's hostname is not its name, hostPath volumes wait for the administrator to list it.
+// policedHostname: where a node's hostname is not its name, hostPath volumes wait for the
+// administrator to list it.
 func policedHostname(s *harness.Scene) {
 	node := s.NodeNamed(s.Name+"-node-01", s.Name+"-host-01")
 	a := bound(s, node, harness.Account, harness.Options{})
@@ -138,8 +140,8 @@ func policedHostname(s *harness.Scene) {
 	renamed(s, node, claim)
 }
 
-// renamed changes the hostname label under the agent, which then makes PVs with the new one. It deletes those with the
-// former one once the administrator lists that.
+// renamed changes the hostname label under the agent, which then makes PVs with the new one. It
+// deletes those with the former one once the administrator lists that.
 func renamed(s *harness.Scene, node harness.Node, older *corev1.PersistentVolumeClaim) {
 	now := node.Hostname + "-renamed"
 	_, err := s.Client.CoreV1().Nodes().Patch(s.Context(), node.Name, types.MergePatchType,

@@ -14,8 +14,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// policedMigration: volumes of other provisioners become CSI volumes, and theirs again, once the administrator has listed those
-// provisioners; until then an event says which rule refuses it.
+// policedMigration: volumes of other provisioners become CSI volumes, and theirs again, once the
+// administrator has listed those provisioners; until then an event says which rule refuses it.
 func policedMigration(s *harness.Scene, other harness.Node) {
 	node := s.Node("01")
 	s.KnowsDriver(node)
@@ -62,7 +62,8 @@ func policedMigration(s *harness.Scene, other harness.Node) {
 	policedCompat(s, kubeconfig, node, other)
 }
 
-// listed has the policy admit the PVs of these other provisioners, and no others, and waits until it does for the agent's token.
+// listed has the policy admit the PVs of these other provisioners, and no others, and waits until
+// it does for the agent's token.
 func listed(s *harness.Scene, kubeconfig string, all []*theirs, provisioners string) {
 	s.Helper()
 	patch := fmt.Appendf(nil, `{"data":{"MIGRATE_FROM":%q}}`, provisioners)
@@ -85,8 +86,8 @@ func listed(s *harness.Scene, kubeconfig string, all []*theirs, provisioners str
 	})
 }
 
-// policedWayBack: where the other provisioners are not listed any more, the volumes keep their CSI PVs, and events have the
-// rule. It leaves the agent on the way back, with the provisioners listed.
+// policedWayBack: where the other provisioners are not listed any more, the volumes keep their CSI
+// PVs, and events have the rule. It leaves the agent on the way back, with the provisioners listed.
 func policedWayBack(s *harness.Scene, a *harness.Agent, back harness.Options, all []*theirs) {
 	s.Helper()
 	a.Stop()
@@ -113,7 +114,8 @@ func policedWayBack(s *harness.Scene, a *harness.Agent, back harness.Options, al
 	a.Restart()
 }
 
-// policedCompat: the agent of a node may write the PVs of a provisioner that COMPAT names, of its own node alone.
+// policedCompat: the agent of a node may write the PVs of a provisioner that COMPAT names, of its
+// own node alone.
 func policedCompat(s *harness.Scene, kubeconfig string, node, other harness.Node) {
 	patch := []byte(`{"data":{"MIGRATE_FROM":"","COMPAT":"hostpath"}}`)
 	_, err := s.Client.CoreV1().ConfigMaps(harness.Namespace).Patch(s.Context(), "hostpath-provisioner-hostnames",
@@ -162,7 +164,8 @@ func policedCompat(s *harness.Scene, kubeconfig string, node, other harness.Node
 	})
 }
 
-// othersDeeds are what the agent of a node may do to PVs of other provisioners that are listed, and may not.
+// othersDeeds are what the agent of a node may do to PVs of other provisioners that are listed, and
+// may not.
 func othersDeeds(s *harness.Scene, node, other harness.Node, all []*theirs) (deeds []deed) {
 	const wrongNames = `do not follow from its claim`
 	for i, h := range all {

@@ -25,7 +25,8 @@ import (
 // dry asks the API server, admission and all, and changes nothing.
 var dry = []string{metav1.DryRunAll}
 
-// deed is something that an agent of one node tries, and the words with which it is refused; none where it may.
+// deed is something that an agent of one node tries, and the words with which it is refused; none
+// where it may.
 type deed struct {
 	name, words string
 	do          func(context.Context, kubernetes.Interface) error
@@ -45,7 +46,8 @@ func try(s *harness.Scene, kubeconfig string, deeds []deed) {
 	}
 }
 
-// The policies of manifests/policy on an API server, with agents whose tokens are bound to pods of their nodes.
+// The policies of manifests/policy on an API server, with agents whose tokens are bound to pods of
+// their nodes.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	e := ownPlane(t)
@@ -122,7 +124,8 @@ func inForce(s *harness.Scene, client kubernetes.Interface, other harness.Node) 
 	return nil
 }
 
-// unboundToken: a token of the account that says no node, as anybody gets it who may ask for tokens.
+// unboundToken: a token of the account that says no node, as anybody gets it who may ask for
+// tokens.
 func unboundToken(s *harness.Scene, node harness.Node) {
 	const words = `has to be of a pod on a node`
 	claim := s.Create(harness.Claim{Class: "none"})
@@ -135,7 +138,8 @@ func unboundToken(s *harness.Scene, node harness.Node) {
 	try(s, s.DisksKubeconfig, []deed{{"a PV of a disk", words, createPV(diskPVOf(s, node))}})
 }
 
-// hostPathPVOf and csiPVOf are PVs of the node as its agent would make them; nothing is on the disk.
+// hostPathPVOf and csiPVOf are PVs of the node as its agent would make them; nothing is on the
+// disk.
 func hostPathPVOf(s *harness.Scene, node harness.Node) *corev1.PersistentVolume {
 	return handmadePV(s, &harness.Agent{Node: node, Pool: node.Pool}, uuid.NewUUID(), "claim")
 }

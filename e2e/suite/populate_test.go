@@ -11,8 +11,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// A populated is a claim that a populator fills, as KubeVirt's importer does: r.first is the populator's own claim, with the
-// same class. A pod waits for the target.
+// A populated is a claim that a populator fills, as KubeVirt's importer does: r.first is the
+// populator's own claim, with the same class. A pod waits for the target.
 type populated struct {
 	*reused
 	target   *corev1.PersistentVolumeClaim
@@ -91,8 +91,8 @@ func (p *populated) rebind() {
 	p.Eventually("bound", func() error { return p.IsBound(p.target) })
 }
 
-// The volume is the target's as soon as no pod uses the populator's claim, which may still be there. The agent may list
-// pods, as with manifests/examples/populators.
+// The volume is the target's as soon as no pod uses the populator's claim, which may still be
+// there. The agent may list pods, as with manifests/examples/populators.
 func TestPopulate(t *testing.T) {
 	t.Parallel()
 	for _, class := range []string{harness.ClassDelayed, harness.ClassCSI} {
@@ -122,7 +122,8 @@ func TestPopulate(t *testing.T) {
 	}
 }
 
-// With the permissions of manifests/legacy alone the agent waits until the populator's claim is gone.
+// With the permissions of manifests/legacy alone the agent waits until the populator's claim is
+// gone.
 func TestPopulateWithoutPods(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)

@@ -41,7 +41,8 @@ func audited(t *testing.T) (*harness.Env, string) {
 	return ownPlane(t, "--audit-policy-file="+policy, "--audit-log-path="+log, "--audit-log-mode=blocking-strict"), log
 }
 
-// asked is what an account asked for, as "verb group/resource", with a name where the rules have one.
+// asked is what an account asked for, as "verb group/resource", with a name where the rules have
+// one.
 func asked(s *harness.Scene, log, account string) (allowed, refused map[string]bool) {
 	s.Helper()
 	file, err := os.Open(log)
@@ -110,7 +111,8 @@ const (
 	disksRole  = "hostpath-provisioner-disks"
 )
 
-// rolesOf are the rules of the ClusterRole of that name, with the ones of its namespace unless it is manifests/legacy.
+// rolesOf are the rules of the ClusterRole of that name, with the ones of its namespace unless it
+// is manifests/legacy.
 func rolesOf(s *harness.Scene, name string) []rbacv1.PolicyRule {
 	s.Helper()
 	role, err := s.Client.RbacV1().ClusterRoles().Get(s.Context(), name, metav1.GetOptions{})
@@ -157,7 +159,8 @@ func TestPermissionsAreUsed(t *testing.T) {
 	}
 }
 
-// wantUsed waits until the account has used all that the rules allow, and fails if it asked for anything else.
+// wantUsed waits until the account has used all that the rules allow, and fails if it asked for
+// anything else.
 func wantUsed(s *harness.Scene, log, account string, rules []rbacv1.PolicyRule) {
 	s.Helper()
 	may := permitted(rules...)
@@ -175,7 +178,8 @@ func wantUsed(s *harness.Scene, log, account string, rules []rbacv1.PolicyRule) 
 	}
 }
 
-// The process that offers disks uses all of what it may, and asks for nothing else, over the life of a disk.
+// The process that offers disks uses all of what it may, and asks for nothing else, over the life
+// of a disk.
 func TestDisksPermissionsAreUsed(t *testing.T) {
 	t.Parallel()
 	e, log := audited(t)

@@ -65,7 +65,8 @@ func TestNotOffered(t *testing.T) {
 	}
 }
 
-// A PV of the claim's name that is somebody else's is neither taken for ours nor touched; when it goes, so does the wait.
+// A PV of the claim's name that is somebody else's is neither taken for ours nor touched; when it
+// goes, so does the wait.
 func TestForeignPVOfTheName(t *testing.T) {
 	t.Parallel()
 	s, a := oneNode(t)

@@ -10,7 +10,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// It does not take another word of the user when space comes back, nor does a claim that goes meanwhile leave anything.
+// It does not take another word of the user when space comes back, nor does a claim that goes
+// meanwhile leave anything.
 func TestGrowWhenSpaceComesBack(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)
@@ -59,8 +60,8 @@ func TestGrowWhenThePoolIsBack(t *testing.T) {
 	}
 }
 
-// Whatever was done when an agent ended, the next start does the rest. In each row the volume has 20Mi already, and
-// claim and PV say less, as an agent leaves them that is killed before it writes.
+// Whatever was done when an agent ended, the next start does the rest. In each row the volume has
+// 20Mi already, and claim and PV say less, as an agent leaves them that is killed before it writes.
 func TestGrowIsResumed(t *testing.T) {
 	t.Parallel()
 	s, a := oneNode(t)
@@ -125,7 +126,8 @@ func TestGrowKilled(t *testing.T) {
 	}
 }
 
-// The PVs of older provisioners say the whole disk's size, which is never taken back; what is allocated grows.
+// The PVs of older provisioners say the whole disk's size, which is never taken back; what is
+// allocated grows.
 func TestGrowAdopted(t *testing.T) {
 	t.Parallel()
 	s, a := oneNode(t)

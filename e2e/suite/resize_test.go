@@ -44,7 +44,8 @@ func ask(s *harness.Scene, claim *corev1.PersistentVolumeClaim, size string) {
 	}
 }
 
-// hasSize returns nil where claim, PV and volume say the size, and nothing of growing is left to say.
+// hasSize returns nil where claim, PV and volume say the size, and nothing of growing is left to
+// say.
 func hasSize(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVolumeClaim, size string) error {
 	s.Helper()
 	want := resource.MustParse(size)
@@ -67,7 +68,8 @@ func wantSize(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVolume
 	s.Eventually("claim "+claim.Name+" has "+size, func() error { return hasSize(s, a, claim, size) })
 }
 
-// saysWhy returns nil where the claim's one condition says why it does not grow, in words like the patterns.
+// saysWhy returns nil where the claim's one condition says why it does not grow, in words like the
+// patterns.
 func saysWhy(s *harness.Scene, claim *corev1.PersistentVolumeClaim, state corev1.ClaimResourceStatus, patterns ...string) error {
 	s.Helper()
 	st := s.Read(claim).Status

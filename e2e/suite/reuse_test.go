@@ -112,8 +112,9 @@ func (r *reused) goes(claims ...*corev1.PersistentVolumeClaim) {
 	}
 }
 
-// What an administrator does to use kept data again: the UID out of the claimRef, and a claim that asks for the PV, of the
-// same name or another one in another namespace. From then on it is that claim's volume: it grows, and goes by its policy.
+// What an administrator does to use kept data again: the UID out of the claimRef, and a claim that
+// asks for the PV, of the same name or another one in another namespace. From then on it is that
+// claim's volume: it grows, and goes by its policy.
 func TestReuse(t *testing.T) {
 	t.Parallel()
 	for what, name := range map[string]string{"the same name": "data", "another namespace": "restored"} {
@@ -154,8 +155,8 @@ func phase(r *reused, want corev1.PersistentVolumePhase) error {
 	return nil
 }
 
-// The claim waits already, and policy and claimRef are set with one edit: for a moment the PV is Released, and is to be
-// deleted.
+// The claim waits already, and policy and claimRef are set with one edit: for a moment the PV is
+// Released, and is to be deleted.
 func TestReuseAtOnce(t *testing.T) {
 	t.Parallel()
 	eachShape(t, func(_ *testing.T, r *reused) {
@@ -219,7 +220,8 @@ func TestReuseRefused(t *testing.T) {
 	})
 }
 
-// The claimRef is spoilt, which makes the PV Released, and corrected: for a moment the PV is as one whose claim went.
+// The claimRef is spoilt, which makes the PV Released, and corrected: for a moment the PV is as one
+// whose claim went.
 func TestReuseCorrected(t *testing.T) {
 	t.Parallel()
 	eachShape(t, func(_ *testing.T, r *reused) {

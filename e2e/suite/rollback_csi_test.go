@@ -15,8 +15,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// olderDriver is the part of the CSI driver before this one that its provisioner sidecar calls: a volume is a directory of
-// the pool that has its name, and nothing else.
+// olderDriver is the part of the CSI driver before this one that its provisioner sidecar calls: a
+// volume is a directory of the pool that has its name, and nothing else.
 type olderDriver struct {
 	csi.UnimplementedIdentityServer
 	csi.UnimplementedControllerServer
@@ -108,7 +108,8 @@ func (d *olderDriver) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*cs
 	return &csi.NodeGetInfoResponse{NodeId: d.node, AccessibleTopology: d.topology()}, nil
 }
 
-// The older CSI driver and its provisioner sidecar serve the CSI PVs of the agent again, as they are.
+// The older CSI driver and its provisioner sidecar serve the CSI PVs of the agent again, as they
+// are.
 func TestRollbackCSI(t *testing.T) {
 	// Not at the same time as others: the sidecar deletes whatever PV of the driver names no node.
 	s := env.Scene(t)

@@ -15,8 +15,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// withoutFinalizers returns the command of docs/from-kubevirt.md that removes finalizers, for the PVs of one node alone,
-// because tests share the cluster.
+// withoutFinalizers returns the command of docs/from-kubevirt.md that removes finalizers, for the
+// PVs of one node alone, because tests share the cluster.
 func withoutFinalizers(s *harness.Scene, node harness.Node) string {
 	s.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "from-kubevirt.md"))
@@ -32,8 +32,8 @@ func withoutFinalizers(s *harness.Scene, node harness.Node) string {
 	return ""
 }
 
-// deleteAsOlder deletes a released hostPath PV as the provisioner before this one does: by the annotations of the PV, the
-// directory first. It has neither records nor finalizers.
+// deleteAsOlder deletes a released hostPath PV as the provisioner before this one does: by the
+// annotations of the PV, the directory first. It has neither records nor finalizers.
 func deleteAsOlder(s *harness.Scene, a *harness.Agent, name string) {
 	s.Helper()
 	pv := s.PV(name)
@@ -58,8 +58,9 @@ func wantData(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVolume
 	}
 }
 
-// afterRollback starts the agent again after an older provisioner has deleted the volumes of gone and created that of added:
-// it serves the volumes that exist, and removes the records of the others as orphans.
+// afterRollback starts the agent again after an older provisioner has deleted the volumes of gone
+// and created that of added: it serves the volumes that exist, and removes the records of the
+// others as orphans.
 func afterRollback(s *harness.Scene, a *harness.Agent, o harness.Options, kept, added *corev1.PersistentVolumeClaim, gone int) {
 	s.Helper()
 	o.Flags = append(o.Flags, "--orphans=delete", "--orphan-grace=0s")
@@ -89,8 +90,9 @@ func afterRollback(s *harness.Scene, a *harness.Agent, o harness.Options, kept, 
 	s.Eventually("empty pool", func() error { return empty(s, a) })
 }
 
-// A provisioner before this one serves the hostPath PVs of the agent after the steps of docs/from-kubevirt.md, and the agent
-// serves those of both when it returns. That provisioner is not part of this repository; deleteAsOlder does what it does.
+// A provisioner before this one serves the hostPath PVs of the agent after the steps of
+// docs/from-kubevirt.md, and the agent serves those of both when it returns. That provisioner is
+// not part of this repository; deleteAsOlder does what it does.
 func TestRollback(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)

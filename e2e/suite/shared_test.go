@@ -12,8 +12,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// A pool that is shared between nodes is not offered. It alone is not ready: the other one of the list is served, the Node has
-// an event, and each claim that asks for it has the reason, also one that the scheduler never places.
+// A pool that is shared between nodes is not offered. It alone is not ready: the other one of the
+// list is served, the Node has an event, and each claim that asks for it has the reason, also one
+// that the scheduler never places.
 func TestSharedPool(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)
@@ -34,7 +35,8 @@ func TestSharedPool(t *testing.T) {
 		all := slices.DeleteFunc(s.Events(chosen.UID), func(e harness.Event) bool {
 			return e.Type != corev1.EventTypeWarning || !e.Ours() || e.Reason == "QuotaNotEnforced"
 		})
-		// Once it was given back it is a claim that nobody places, and has a word like the other one.
+		// Once it was given back it is a claim that nobody places, and has a word like the other
+		// one.
 		if len(all) != 1 && len(all) != 2 || slices.ContainsFunc(all, func(e harness.Event) bool {
 			return e.Count != 1 || e.Reason != harness.ReasonFailed || !strings.Contains(e.Message, node.Name) ||
 				!strings.Contains(e.Message, "nfs") || !strings.Contains(e.Message, "shared between nodes")

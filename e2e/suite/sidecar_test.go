@@ -9,8 +9,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// The driver with the provisioner sidecar, the same without one, and back: each deletes what the other made, and the
-// capacity objects of the other do not stay.
+// The driver with the provisioner sidecar, the same without one, and back: each deletes what the
+// other made, and the capacity objects of the other do not stay.
 func TestSwap(t *testing.T) {
 	// Not at the same time as others: the sidecar deletes whatever PV of the driver names no node.
 	s := env.Scene(t)

@@ -37,7 +37,8 @@ func singleAdoption(t *testing.T, own *harness.Env) {
 	})
 }
 
-// isAdopted returns nil if the agent has a record of the PV's volume, and the PV's spec is as it was.
+// isAdopted returns nil if the agent has a record of the PV's volume, and the PV's spec is as it
+// was.
 func (m *machine) isAdopted(was *corev1.PersistentVolume) error {
 	m.Helper()
 	pv := m.PV(was.Name)
@@ -91,7 +92,8 @@ func singleLeftAlone(t *testing.T, own *harness.Env) {
 	}
 }
 
-// The life of a claim's volume in an open pool, with the agent killed before its n-th change to the disk.
+// The life of a claim's volume in an open pool, with the agent killed before its n-th change to the
+// disk.
 func singleKilled(t *testing.T, own *harness.Env) {
 	m := newMachine(t, own, faulty(t))
 	m.a.Restart()
@@ -117,7 +119,8 @@ func singleKilled(t *testing.T, own *harness.Env) {
 	t.Logf("the life of a volume has %d steps", life.Steps())
 }
 
-// The adoption of a PV, with the agent killed before its n-th change to the disk, from an absent pool on.
+// The adoption of a PV, with the agent killed before its n-th change to the disk, from an absent
+// pool on.
 func singleKilledAdopting(t *testing.T, own *harness.Env) {
 	m := newMachine(t, own, faulty(t))
 	pools := m.a.Pool

@@ -24,7 +24,8 @@ type machine struct {
 	a *harness.Agent
 }
 
-// newMachine returns a machine whose agent has not been started yet. It deletes the nodes of the test before.
+// newMachine returns a machine whose agent has not been started yet. It deletes the nodes of the
+// test before.
 func newMachine(t *testing.T, own *harness.Env, o harness.Options) *machine {
 	t.Helper()
 	s := own.Scene(t)
@@ -59,7 +60,8 @@ func (m *machine) claim(mode corev1.PersistentVolumeAccessMode) *corev1.Persiste
 	return m.Create(harness.Claim{Class: single, Mode: mode, Size: "1Mi"})
 }
 
-// older creates a directory with data and its PV as the older provisioner made them, after edit. The PV is that of a bound claim.
+// older creates a directory with data and its PV as the older provisioner made them, after edit.
+// The PV is that of a bound claim.
 func (m *machine) older(edit func(*corev1.PersistentVolume)) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume) {
 	m.Helper()
 	claim := m.claim(corev1.ReadWriteMany)
@@ -211,8 +213,8 @@ func singleTwoNodes(t *testing.T, own *harness.Env) {
 	}
 }
 
-// A second node while volumes exist. Existing volumes grow and are deleted; new claims wait until the node is
-// cordoned, or gone.
+// A second node while volumes exist. Existing volumes grow and are deleted; new claims wait until
+// the node is cordoned, or gone.
 func singleSecondNode(t *testing.T, own *harness.Env) {
 	m := newMachine(t, own, harness.Options{})
 	m.a.Restart()
@@ -241,7 +243,8 @@ func singleSecondNode(t *testing.T, own *harness.Env) {
 	m.a.AwaitReady()
 }
 
-// waits checks that a new claim waits with one Warning, that the Node has one, and that existing volumes grow and are deleted.
+// waits checks that a new claim waits with one Warning, that the Node has one, and that existing
+// volumes grow and are deleted.
 func (m *machine) waits(second harness.Node, grows, leaves *corev1.PersistentVolumeClaim) {
 	m.Helper()
 	waiting := m.claim(corev1.ReadWriteMany)

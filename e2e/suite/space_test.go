@@ -43,8 +43,8 @@ func half(s *harness.Scene, a *harness.Agent) int64 {
 	return metric(s, a, "kubevirt_hpp_pool_available_bytes")*6/10 + 1
 }
 
-// wantNoSpace waits for the one refusal, whose numbers are those of the pool at this moment. The filesystem itself may write
-// some blocks meanwhile, so what is available may differ a little.
+// wantNoSpace waits for the one refusal, whose numbers are those of the pool at this moment. The
+// filesystem itself may write some blocks meanwhile, so what is available may differ a little.
 func wantNoSpace(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVolumeClaim, wanted int64) {
 	s.Helper()
 	number := func(word string, n int64) string { return fmt.Sprintf(`\b%s %d\b`, word, n) }
@@ -135,7 +135,8 @@ func refusedForSpace(s *harness.Scene, claim *corev1.PersistentVolumeClaim, size
 	return fmt.Errorf("no event names %d bytes: %v", size, s.Events(claim.UID))
 }
 
-// The annotation is the user's choice of the node: the claim waits for it and is not given back to the scheduler.
+// The annotation is the user's choice of the node: the claim waits for it and is not given back to
+// the scheduler.
 func TestNoSpaceDelayedWithAnnotation(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)
@@ -181,7 +182,8 @@ func TestSpaceOfManyAtOnce(t *testing.T) {
 	}
 }
 
-// A flag sets the capacity of PVs to the size that df shows. What is allocated stays what was asked for.
+// A flag sets the capacity of PVs to the size that df shows. What is allocated stays what was asked
+// for.
 func TestWholeDisk(t *testing.T) {
 	s := env.Scene(t)
 	node := s.Node("01")

@@ -14,7 +14,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// statfs is what the operating system says of a path's filesystem: its size, and what is free for users.
+// statfs is what the operating system says of a path's filesystem: its size, and what is free for
+// users.
 func statfs(s *harness.Scene, path string) (total, free float64) {
 	s.Helper()
 	var st syscall.Statfs_t

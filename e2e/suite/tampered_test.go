@@ -16,8 +16,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// handmadePV is a PV of the agent's node as the agent would have made it for a claim that is gone. What it names is for
-// the caller to make.
+// handmadePV is a PV of the agent's node as the agent would have made it for a claim that is gone.
+// What it names is for the caller to make.
 func handmadePV(s *harness.Scene, a *harness.Agent, uid types.UID, claim string) *corev1.PersistentVolume {
 	name := "pvc-" + string(uid)
 	directory := corev1.HostPathDirectory
@@ -68,8 +68,8 @@ func sourced(from corev1.PersistentVolumeSource) func(*corev1.PersistentVolume) 
 	return func(pv *corev1.PersistentVolume) { pv.Spec.PersistentVolumeSource = from }
 }
 
-// tampering spoils a PV in one way each. Its directory is there, so the one spoilt thing is all that stands between the
-// PV and the data.
+// tampering spoils a PV in one way each. Its directory is there, so the one spoilt thing is all
+// that stands between the PV and the data.
 func tampering(a *harness.Agent, outside, victim string) map[string]func(*corev1.PersistentVolume) {
 	path := filepath.Join(a.Pool, victim)
 	return map[string]func(*corev1.PersistentVolume){

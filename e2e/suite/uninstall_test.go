@@ -19,13 +19,15 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// kinds are those of everything that the forms and their users create, but for pods, whose DaemonSets own them.
+// kinds are those of everything that the forms and their users create, but for pods, whose
+// DaemonSets own them.
 const kinds = "namespaces,nodes,pv,pvc,daemonsets,deployments,serviceaccounts,configmaps,roles,rolebindings,clusterroles,clusterrolebindings," +
 	"storageclasses,csidrivers,resourcequotas,networkpolicies,customresourcedefinitions," +
 	"validatingadmissionpolicies,validatingadmissionpolicybindings"
 
-// Every pair of forms that can run at once: one is uninstalled as its page says, and nothing but its own objects changes. All of
-// them are installed at the same time, so that each uninstall shows all of its pairs.
+// Every pair of forms that can run at once: one is uninstalled as its page says, and nothing but
+// its own objects changes. All of them are installed at the same time, so that each uninstall shows
+// all of its pairs.
 func TestUninstall(t *testing.T) {
 	t.Parallel()
 	u := &uninstaller{Scene: ownPlane(t).Scene(t)}
@@ -89,7 +91,8 @@ func (u *uninstaller) apply(forms ...string) {
 	}
 }
 
-// usersObjects creates what an uninstall must never touch: the claim of a pool, a claim, and a PV of each kind.
+// usersObjects creates what an uninstall must never touch: the claim of a pool, a claim, and a PV
+// of each kind.
 func (u *uninstaller) usersObjects() {
 	u.Helper()
 	o := &operated{Scene: u.Scene}
@@ -131,7 +134,8 @@ func parse(out string) map[string]string {
 	return found
 }
 
-// removesItself uninstalls a form as its page says, compares all objects of the cluster, and returns those of the form.
+// removesItself uninstalls a form as its page says, compares all objects of the cluster, and
+// returns those of the form.
 func (u *uninstaller) removesItself(form string) (own map[string]string) {
 	u.Helper()
 	page, uninstall := "install.md", "manifests/uninstall/"+form
@@ -189,7 +193,8 @@ func (u *uninstaller) line(page, words string) string {
 	return ""
 }
 
-// commands returns the commands of the first block in the section Uninstall of a page, and with one more argument, of that block.
+// commands returns the commands of the first block in the section Uninstall of a page, and with one
+// more argument, of that block.
 func (u *uninstaller) commands(page string, block ...int) []string {
 	u.Helper()
 	text, err := os.ReadFile("../../docs/" + page)
@@ -221,8 +226,8 @@ func (u *uninstaller) installOperated() {
 	o.healthy()
 }
 
-// removesOperator uninstalls the operator as its page says, by force because PVs are in use. What was there before it stays, and
-// the definition goes only with the commands of their own.
+// removesOperator uninstalls the operator as its page says, by force because PVs are in use. What
+// was there before it stays, and the definition goes only with the commands of their own.
 func (u *uninstaller) removesOperator(others map[string]string) {
 	u.Helper()
 	u.must(u.run("kubectl annotate hostpathprovisioner --all hostpathprovisioner.kubevirt.io/force-deletion=true"))

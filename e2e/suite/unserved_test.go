@@ -10,7 +10,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// unservedWithin is the time after which a claim that no node can serve has its event, also if the agents have just started.
+// unservedWithin is the time after which a claim that no node can serve has its event, also if the
+// agents have just started.
 const unservedWithin = 2 * time.Minute
 
 // Claims that no agent will ever serve get one event of one agent each, without an operator.

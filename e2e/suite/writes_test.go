@@ -40,7 +40,8 @@ func (w write) String() string {
 	return fmt.Sprintf("%s: %s %s", user, w.Verb, strings.TrimSuffix(w.ObjectRef.Resource+"/"+w.ObjectRef.Subresource, "/"))
 }
 
-// A volume's life costs the API server what the protocol asks for and no write more. This test has a control plane of its own.
+// A volume's life costs the API server what the protocol asks for and no write more. This test has
+// a control plane of its own.
 func TestWritesOfAVolume(t *testing.T) {
 	t.Parallel()
 	policy, log := filepath.Join(t.TempDir(), "policy.yaml"), filepath.Join(t.TempDir(), "audit.log")
@@ -90,8 +91,8 @@ var (
 	}
 )
 
-// onlyNeeded checks the writes of a claim and its pod, if it has one. On a busy machine a write of the agent may meet
-// another's, and is repeated; so one volume of three has to be without that.
+// onlyNeeded checks the writes of a claim and its pod, if it has one. On a busy machine a write of
+// the agent may meet another's, and is repeated; so one volume of three has to be without that.
 func onlyNeeded(s *harness.Scene, log string, create func(name string) (*corev1.PersistentVolumeClaim, *corev1.Pod)) {
 	s.Helper()
 	var errs []error
@@ -139,7 +140,8 @@ func lives(s *harness.Scene, claim *corev1.PersistentVolumeClaim, log string, po
 	return nil
 }
 
-// wrote returns nil where the writes about the claim and its PV, but for the user's own, are exactly those wanted.
+// wrote returns nil where the writes about the claim and its PV, but for the user's own, are
+// exactly those wanted.
 func wrote(log string, claim *corev1.PersistentVolumeClaim, want []string) error {
 	data, err := os.ReadFile(log)
 	if err != nil {

@@ -16,8 +16,8 @@ type Verdict struct {
 	Operations, Kills int64
 	Moves             int64 // PVs that were replaced
 	Findings          []Finding
-	// Trouble are failures besides findings: of the campaign itself, of an agent that ended at the wrong time, or a data
-	// race.
+	// Trouble are failures besides findings: of the campaign itself, of an agent that ended at the
+	// wrong time, or a data race.
 	Trouble []string
 }
 
@@ -34,7 +34,8 @@ func (v Verdict) String() string {
 	if v.Moves > 0 {
 		moves = fmt.Sprintf(" moves %d", v.Moves)
 	}
-	return fmt.Sprintf("operations %d kills %d%s lost %d leaked %d double %d", v.Operations, v.Kills, moves, count[Lost], count[Leaked], count[Double])
+	return fmt.Sprintf("operations %d kills %d%s lost %d leaked %d double %d", v.Operations, v.Kills, moves, count[Lost],
+		count[Leaked], count[Double])
 }
 
 // find adds a finding.
@@ -49,8 +50,9 @@ func (c *campaign) find(kind Kind, format string, args ...any) {
 	}
 }
 
-// audit waits until there is no finding, deletes everything, and waits until nothing is left. It returns the findings that
-// remain after either wait; after the first it leaves everything as it is.
+// audit waits until there is no finding, deletes everything, and waits until nothing is left. It
+// returns the findings that remain after either wait; after the first it leaves everything as it
+// is.
 func (c *campaign) audit() {
 	c.settle("everything has to settle", Judge)
 	if len(c.found) > 0 {
@@ -105,7 +107,8 @@ func (c *campaign) settle(what string, judge func(Sight) []Finding) {
 			}
 			return
 		case time.Since(said) > 5*time.Second:
-			fmt.Fprintf(c.Out, "%s: %s; %d things are not yet as they should be, such as %.120s ...\n", what, spent, len(found), found[0].What)
+			fmt.Fprintf(c.Out, "%s: %s; %d things are not yet as they should be, such as %.120s ...\n", what, spent, len(found),
+				found[0].What)
 			said = time.Now()
 		}
 		if !pause(c.Context(), time.Second) {

@@ -22,7 +22,8 @@ type Config struct {
 	Seed uint64
 	// Tenants is the number of tenants that work in parallel, each with its own volumes.
 	Tenants int
-	// Migrate lets tenants have their PVs replaced by CSI PVs, and back, while the API server refuses new PVs at times.
+	// Migrate lets tenants have their PVs replaced by CSI PVs, and back, while the API server
+	// refuses new PVs at times.
 	Migrate bool
 	// Settle is the time after which findings count.
 	Settle time.Duration
@@ -46,8 +47,9 @@ type campaign struct {
 	found     findings
 }
 
-// Run runs a campaign in an environment that it uses alone, and removes everything except the environment. The journal of
-// the campaign is beside the agents' logs, in Env.Dir; so is the last observation if there are findings.
+// Run runs a campaign in an environment that it uses alone, and removes everything except the
+// environment. The journal of the campaign is beside the agents' logs, in Env.Dir; so is the last
+// observation if there are findings.
 func Run(ctx context.Context, env *harness.Env, config Config) (Verdict, error) {
 	logs := filepath.Join(env.Dir, "logs")
 	if err := os.MkdirAll(logs, 0o755); err != nil {
@@ -93,8 +95,8 @@ func (c *campaign) setUp() {
 // random returns the random numbers of one tenant or node.
 func (c *campaign) random(number uint64) *rand.Rand { return rand.New(rand.NewPCG(c.Seed, number)) }
 
-// rage lets tenants work and causes faults for the configured time. When it returns, all agents and the API server run, and
-// nothing is refused.
+// rage lets tenants work and causes faults for the configured time. When it returns, all agents and
+// the API server run, and nothing is refused.
 func (c *campaign) rage() {
 	ctx, cancel := context.WithTimeout(c.Context(), c.For)
 	defer cancel()
@@ -127,7 +129,8 @@ func (c *campaign) progress(done <-chan struct{}) {
 		case <-done:
 			return
 		case <-tick.C:
-			fmt.Fprintf(c.Out, "%7s  operations %d  kills %d  volumes %d  last fault: %s\n", time.Since(begin).Round(time.Second),
+			fmt.Fprintf(c.Out, "%7s  operations %d  kills %d  volumes %d  last fault: %s\n",
+				time.Since(begin).Round(time.Second),
 				c.operations.Load(), c.kills.Load(), c.volumes(), c.said())
 		}
 	}

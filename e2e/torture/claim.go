@@ -39,7 +39,8 @@ func (c *campaign) makeKinds() []kind {
 	}
 }
 
-// claim is a claim with what its tenant knows for certain. No other client changes it while the tenants work.
+// claim is a claim with what its tenant knows for certain. No other client changes it while the
+// tenants work.
 type claim struct {
 	kind
 	name string
@@ -62,8 +63,8 @@ func (cl *claim) kept() bool {
 	return cl.directory != "" && (!cl.deleted || cl.policy == corev1.PersistentVolumeReclaimRetain)
 }
 
-// insist repeats a call until the API server returns success or an error that does not go away. After repeated calls the
-// result can be that of an earlier one.
+// insist repeats a call until the API server returns success or an error that does not go away.
+// After repeated calls the result can be that of an earlier one.
 func (c *campaign) insist(what string, call func(context.Context) error) error {
 	const long = 3 * time.Minute // the API server is down for seconds only
 	for begin := time.Now(); ; {
@@ -188,8 +189,8 @@ func (c *campaign) place(pv *corev1.PersistentVolume) (node, directory string) {
 	return "", ""
 }
 
-// setPolicy changes the PV's reclaim policy. Before a change to Retain the caller has seen the claim bound and has not
-// deleted it.
+// setPolicy changes the PV's reclaim policy. Before a change to Retain the caller has seen the
+// claim bound and has not deleted it.
 func (c *campaign) setPolicy(cl *claim, policy corev1.PersistentVolumeReclaimPolicy) {
 	if c.Migrate {
 		c.setPolicyBetweenMoves(cl, policy)
@@ -198,14 +199,16 @@ func (c *campaign) setPolicy(cl *claim, policy corev1.PersistentVolumeReclaimPol
 	switch err := c.patchPolicy(cl.pv(), policy); {
 	case apierrors.IsNotFound(err) && cl.directory == "": // there was no PV
 	case apierrors.IsNotFound(err):
-		c.find(Lost, "the PV %s of claim %s, policy %s, is gone; its directory was %s", cl.pv(), cl.name, cl.policy, cl.directory)
+		c.find(Lost, "the PV %s of claim %s, policy %s, is gone; its directory was %s", cl.pv(), cl.name, cl.policy,
+			cl.directory)
 	case err != nil:
 		c.Fatalf("patch PV %s: %v", cl.pv(), err)
 	}
 	cl.policy = policy
 }
 
-// patchPolicy returns NotFound only if there was no PV before: an earlier attempt may have had it deleted.
+// patchPolicy returns NotFound only if there was no PV before: an earlier attempt may have had it
+// deleted.
 func (c *campaign) patchPolicy(pv string, policy corev1.PersistentVolumeReclaimPolicy) error {
 	patch := fmt.Appendf(nil, `{"spec":{"persistentVolumeReclaimPolicy":%q}}`, policy)
 	tries := 0
@@ -224,7 +227,8 @@ func (c *campaign) patchPolicy(pv string, policy corev1.PersistentVolumeReclaimP
 func (c *campaign) grow(cl *claim, size int64) {
 	patch := fmt.Appendf(nil, `{"spec":{"resources":{"requests":{"storage":"%d"}}}}`, size)
 	err := c.insist("grow claim", func(ctx context.Context) error {
-		_, err := c.Client.CoreV1().PersistentVolumeClaims(c.Namespace).Patch(ctx, cl.name, types.MergePatchType, patch, metav1.PatchOptions{})
+		_, err := c.Client.CoreV1().PersistentVolumeClaims(c.Namespace).Patch(ctx, cl.name, types.MergePatchType, patch,
+			metav1.PatchOptions{})
 		return err
 	})
 	switch {

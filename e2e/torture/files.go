@@ -13,13 +13,16 @@ import (
 	"slices"
 )
 
-// privateDir is the agent's own directory in each pool; its layout is documented in docs/on-disk-format.md.
+// privateDir is the agent's own directory in each pool; its layout is documented in
+// docs/on-disk-format.md.
 const privateDir = ".hostpath-provisioner"
 
-// reserved are the names in a pool that are not volumes: the agent's directory, mkfs', the inner pool, and the campaign's file.
+// reserved are the names in a pool that are not volumes: the agent's directory, mkfs', the inner
+// pool, and the campaign's file.
 var reserved = []string{privateDir, "lost+found", "csi", foreign}
 
-// writeFile writes a complete file into the directory, or none, and flushes it. The file's name is its checksum.
+// writeFile writes a complete file into the directory, or none, and flushes it. The file's name is
+// its checksum.
 func writeFile(dir string, data []byte) (name string, err error) {
 	sum := sha256.Sum256(data)
 	name = hex.EncodeToString(sum[:])
@@ -52,7 +55,8 @@ func removeFile(dir, name string) error { return os.Remove(filepath.Join(dir, na
 // damaged returns an error for each of the claim's files that is missing or incomplete.
 func damaged(cl *claim) (said []string) {
 	if _, err := os.Lstat(cl.directory); err != nil {
-		return []string{fmt.Sprintf("claim %s (policy %s, deleted: %t): its directory: %v", cl.name, cl.policy, cl.deleted, err)}
+		return []string{fmt.Sprintf("claim %s (policy %s, deleted: %t): its directory: %v", cl.name, cl.policy, cl.deleted,
+			err)}
 	}
 	for _, name := range cl.files {
 		data, err := os.ReadFile(filepath.Join(cl.directory, name))
@@ -74,7 +78,8 @@ func fill(rng *rand.Rand, data []byte) {
 	}
 }
 
-// children lists the names in a directory except those given; a directory that does not exist has none.
+// children lists the names in a directory except those given; a directory that does not exist has
+// none.
 func children(dir string, but ...string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

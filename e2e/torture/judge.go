@@ -36,7 +36,8 @@ func (f *findings) add(kind Kind, format string, args ...any) {
 	}
 }
 
-// Judge returns the findings in an observation of a settled cluster. Before that, findings may be temporary.
+// Judge returns the findings in an observation of a settled cluster. Before that, findings may be
+// temporary.
 func Judge(s Sight) []Finding {
 	var f findings
 	f.memories(s)
@@ -49,7 +50,8 @@ func Judge(s Sight) []Finding {
 	return f
 }
 
-// memories checks that the volumes that a tenant has or has kept exist with their data, and that its claims exist.
+// memories checks that the volumes that a tenant has or has kept exist with their data, and that
+// its claims exist.
 func (f *findings) memories(s Sight) {
 	for _, m := range s.Remembered {
 		for _, what := range m.Damage {
@@ -59,7 +61,8 @@ func (f *findings) memories(s Sight) {
 			f.add(Lost, "the claim %s (%s) is gone, and was not deleted", m.Name, m.UID)
 		}
 		if m.Kept && s.pv("pvc-"+string(m.UID)) == nil {
-			f.add(Lost, "the PV of claim %s (%s, policy %s, deleted: %t) is gone; its directory was %s", m.Name, m.UID, m.Policy, m.Deleted, m.Directory)
+			f.add(Lost, "the PV of claim %s (%s, policy %s, deleted: %t) is gone; its directory was %s", m.Name, m.UID, m.Policy,
+				m.Deleted, m.Directory)
 		}
 		if m.Deleted && s.claim(m.UID) != nil {
 			f.add(Leaked, "the claim %s (%s) is deleted and stays", m.Name, m.UID)
@@ -70,7 +73,8 @@ func (f *findings) memories(s Sight) {
 // slack is the number of bytes by which the available space may differ between two observations.
 const slack = 2 * mebibyte
 
-// claims checks that each claim has a PV, or that there is no room and an event with the reason; and the same for growth.
+// claims checks that each claim has a PV, or that there is no room and an event with the reason;
+// and the same for growth.
 func (f *findings) claims(s Sight) {
 	for _, c := range s.Claims {
 		want := c.Spec.Resources.Requests.Storage().Value()
@@ -81,16 +85,19 @@ func (f *findings) claims(s Sight) {
 		case c.Status.Phase != corev1.ClaimPending && pv == nil:
 			f.add(Lost, "claim %s is %s and has no PV %s", c.Name, c.Status.Phase, c.Spec.VolumeName)
 		case c.Status.Phase == corev1.ClaimPending && warned == "":
-			f.add(Leaked, "claim %s (%s) of class %s is Pending, wants %d bytes, and no event has the reason", c.Name, c.UID, *c.Spec.StorageClassName, want)
+			f.add(Leaked, "claim %s (%s) of class %s is Pending, wants %d bytes, and no event has the reason", c.Name, c.UID,
+				*c.Spec.StorageClassName, want)
 		case c.Status.Phase == corev1.ClaimPending && want+slack < room:
-			f.add(Leaked, "claim %s (%s) is Pending, wants %d bytes where %d are available; the last message: %s", c.Name, c.UID, want, room, warned)
+			f.add(Leaked, "claim %s (%s) is Pending, wants %d bytes where %d are available; the last message: %s", c.Name, c.UID,
+				want, room, warned)
 		case c.Status.Phase != corev1.ClaimPending && has < want:
 			f.growth(s, &c, want-has)
 		}
 	}
 }
 
-// growth checks that a claim that does not grow has the reason in its status, and that there is no room.
+// growth checks that a claim that does not grow has the reason in its status, and that there is no
+// room.
 func (f *findings) growth(s Sight, c *corev1.PersistentVolumeClaim, more int64) {
 	room := s.room(c)
 	said := slices.ContainsFunc(c.Status.Conditions, func(cond corev1.PersistentVolumeClaimCondition) bool {
@@ -100,7 +107,8 @@ func (f *findings) growth(s Sight, c *corev1.PersistentVolumeClaim, more int64) 
 	case !said:
 		f.add(Leaked, "claim %s (%s) does not grow by %d bytes, and its status has no reason", c.Name, c.UID, more)
 	case more+slack < room:
-		f.add(Leaked, "claim %s (%s) does not grow by %d bytes where %d are available: %+v", c.Name, c.UID, more, room, c.Status.Conditions)
+		f.add(Leaked, "claim %s (%s) does not grow by %d bytes where %d are available: %+v", c.Name, c.UID, more, room,
+			c.Status.Conditions)
 	}
 }
 
@@ -121,14 +129,16 @@ func (s *Sight) room(c *corev1.PersistentVolumeClaim) int64 {
 	return least
 }
 
-// pvs checks that a PV that is used or kept has its directory and its record, and that no other PV is left.
+// pvs checks that a PV that is used or kept has its directory and its record, and that no other PV
+// is left.
 func (f *findings) pvs(s Sight) {
 	for _, pv := range s.PVs {
 		ref := pv.Spec.ClaimRef
 		living := ref != nil && s.claim(ref.UID) != nil
 		retained := pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
 		if !living && !retained {
-			f.add(Leaked, "PV %s on %s is %s, has policy Delete, its claim is gone, and it stays", pv.Name, pv.Node, pv.Status.Phase)
+			f.add(Leaked, "PV %s on %s is %s, has policy Delete, its claim is gone, and it stays", pv.Name, pv.Node,
+				pv.Status.Phase)
 			continue
 		}
 		if pv.Annotations[annPolicy] != "" {

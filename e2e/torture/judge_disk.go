@@ -10,7 +10,8 @@ import (
 
 const annotation = harness.AnnProvisionOnNode
 
-// once adds a finding if the key has another value already. The format takes the key and both values.
+// once adds a finding if the key has another value already. The format takes the key and both
+// values.
 func once[K ~string](f *findings, seen map[K]string, key K, value, format string) {
 	if first, ok := seen[key]; ok {
 		f.add(Double, format, key, short(first), short(value))
@@ -18,7 +19,8 @@ func once[K ~string](f *findings, seen map[K]string, key K, value, format string
 	seen[key] = value
 }
 
-// disk checks that its pools contain only what is needed, and that no more is allocated than the disk has.
+// disk checks that its pools contain only what is needed, and that no more is allocated than the
+// disk has.
 func (f *findings) disk(s Sight, d SeenDisk) {
 	var allocated int64
 	limited := 0
@@ -50,7 +52,8 @@ func (f *findings) pool(s Sight, p SeenPool) {
 			f.add(Leaked, "the record %+v in %s belongs to no claim and no PV here", v, short(p.Path))
 		}
 		if m := v.Migration; m != nil && m.Step != "done" {
-			f.add(Leaked, "the migration of volume %s in %s is at step %q and does not end: %s", v.Name, short(p.Path), m.Step, m.Stopped)
+			f.add(Leaked, "the migration of volume %s in %s is at step %q and does not end: %s", v.Name, short(p.Path), m.Step,
+				m.Stopped)
 		}
 	}
 	for _, name := range p.Directories {
@@ -70,7 +73,8 @@ func (f *findings) pool(s Sight, p SeenPool) {
 		f.add(Leaked, "the agent of %s holds %d bytes allocated, its records say %d", short(p.Path), p.Allocated, recorded)
 	}
 	if p.Allocated < recorded {
-		f.add(Double, "the agent of %s holds %d bytes allocated, its records have %d: the rest can be allocated twice", short(p.Path), p.Allocated, recorded)
+		f.add(Double, "the agent of %s holds %d bytes allocated, its records have %d: the rest can be allocated twice",
+			short(p.Path), p.Allocated, recorded)
 	}
 	if len(p.Damaged) > 0 {
 		f.add(Lost, "%s has damaged records: %v", short(p.Path), p.Damaged)
@@ -84,12 +88,14 @@ func Rest(s Sight) []Finding {
 		f.add(Leaked, "after all was deleted: claim %s", c.Name)
 	}
 	for _, pv := range s.PVs {
-		f.add(Leaked, "after all was deleted: PV %s on %s, %s, finalizers %v", pv.Name, pv.Node, pv.Status.Phase, pv.Finalizers)
+		f.add(Leaked, "after all was deleted: PV %s on %s, %s, finalizers %v", pv.Name, pv.Node, pv.Status.Phase,
+			pv.Finalizers)
 	}
 	for _, d := range s.Disks {
 		for _, p := range d.Pools {
 			if all := slices.Concat(p.Directories, p.Staging, p.Trash); len(all)+len(p.Volumes) > 0 || p.Allocated != 0 {
-				f.add(Leaked, "after all was deleted: %s holds %v, %d records, %d bytes allocated", short(p.Path), all, len(p.Volumes), p.Allocated)
+				f.add(Leaked, "after all was deleted: %s holds %v, %d records, %d bytes allocated", short(p.Path), all,
+					len(p.Volumes), p.Allocated)
 			}
 		}
 		if len(d.Limits) > 0 {

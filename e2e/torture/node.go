@@ -21,7 +21,8 @@ const foreign = "foreign"
 // pool is a pool of a node.
 type pool struct{ name, path string }
 
-// node has its own disk, a pool for hostPath volumes on it and in that one for CSI volumes, and one agent for both.
+// node has its own disk, a pool for hostPath volumes on it and in that one for CSI volumes, and one
+// agent for both.
 type node struct {
 	harness.Node
 	filesystem string
@@ -39,7 +40,8 @@ func (c *campaign) newNode(suffix, filesystem string) *node {
 	n := &node{Node: c.Node(suffix), filesystem: filesystem}
 	n.disk = c.Disk(filesystem, diskSize)
 	var options []string
-	if filesystem == "btrfs" { // the kernel frees what was deleted, and then its quota, after a commit: every 30 s otherwise
+	// the kernel frees what was deleted, and then its quota, after a commit: every 30 s otherwise
+	if filesystem == "btrfs" {
 		options = []string{"-o", "commit=1"}
 	}
 	n.disk.Mount(n.Pool, options...)
@@ -111,8 +113,8 @@ func (c *campaign) killAgent(n *node, how string) {
 	c.fault("%s: agent %s", n.filesystem, how)
 }
 
-// killAtStep makes the agent kill itself before its k-th change to the disk after its start. If that does not happen soon,
-// it may happen at any time.
+// killAtStep makes the agent kill itself before its k-th change to the disk after its start. If
+// that does not happen soon, it may happen at any time.
 func (c *campaign) killAtStep(ctx context.Context, n *node, k int) {
 	c.killAgent(n, fmt.Sprintf("killed, to be killed before its change %d", k))
 	n.agent.RestartWith(fmt.Sprintf("HPP_KILL_AT=%d", k))
@@ -125,7 +127,8 @@ func (c *campaign) killAtStep(ctx context.Context, n *node, k int) {
 	c.buryAgent(n)
 }
 
-// fillDisk fills the disk for a while, as another program could, and may kill the agent in that time.
+// fillDisk fills the disk for a while, as another program could, and may kill the agent in that
+// time.
 func (c *campaign) fillDisk(ctx context.Context, n *node, rng *rand.Rand) {
 	path := filepath.Join(n.Pool, foreign)
 	f, err := os.Create(path)

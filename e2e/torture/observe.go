@@ -89,7 +89,8 @@ func (c *campaign) observe() (s Sight, err error) {
 	}
 	for _, t := range c.tenants {
 		for _, cl := range t.claims {
-			m := Memory{Name: cl.name, UID: cl.uid, Directory: cl.directory, Policy: cl.policy, Deleted: cl.deleted, Kept: cl.kept()}
+			m := Memory{Name: cl.name, UID: cl.uid, Directory: cl.directory, Policy: cl.policy, Deleted: cl.deleted,
+				Kept: cl.kept()}
 			if m.Kept {
 				m.Damage = damaged(cl)
 			}

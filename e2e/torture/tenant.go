@@ -13,7 +13,8 @@ import (
 const (
 	// mostClaims bounds a tenant's living claims, mostKept its deleted claims with a retained PV.
 	mostClaims, mostKept = 5, 2
-	// mebibyte is the unit of sizes: claims have 1 to largest. All tenants' claims take about as much as three disks have.
+	// mebibyte is the unit of sizes: claims have 1 to largest. All tenants' claims take about as
+	// much as three disks have.
 	mebibyte, largest = 1 << 20, 36
 )
 
@@ -93,7 +94,8 @@ func other(p corev1.PersistentVolumeReclaimPolicy) corev1.PersistentVolumeReclai
 func (t *tenant) ask() {
 	k := t.kinds[t.rng.IntN(len(t.kinds))]
 	t.made++
-	cl := &claim{kind: k, name: fmt.Sprintf("t%d-%d", t.number, t.made), policy: k.policy, size: 1 + t.rng.Int64N(largest*mebibyte)}
+	cl := &claim{kind: k, name: fmt.Sprintf("t%d-%d", t.number, t.made), policy: k.policy,
+		size: 1 + t.rng.Int64N(largest*mebibyte)}
 	node := ""
 	if k.annotated {
 		node = t.nodes[t.rng.IntN(len(t.nodes))].Name

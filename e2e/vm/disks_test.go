@@ -8,8 +8,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/vm"
 )
 
-// The agent of raw disks with real SCSI disks, of which some have a WWN, some a serial number, and some neither. Names swap over a
-// reboot, a disk is replaced in its slot, two agents reach one LUN. What runs in the machine is in controller/disks/device.
+// The agent of raw disks with real SCSI disks, of which some have a WWN, some a serial number, and
+// some neither. Names swap over a reboot, a disk is replaced in its slot, two agents reach one LUN.
+// What runs in the machine is in controller/disks/device.
 func TestDisksOverAReboot(t *testing.T) {
 	t.Parallel()
 	m := machine(t, "./controller/disks/device")

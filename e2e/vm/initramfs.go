@@ -13,7 +13,8 @@ import (
 // What every machine needs to see its disks.
 var ownModules = []string{"virtio_pci", "virtio_blk"}
 
-// writeInitramfs writes what the machine boots into: busybox, modules, the program, and a script that starts it.
+// writeInitramfs writes what the machine boots into: busybox, modules, the program, and a script
+// that starts it.
 func writeInitramfs(path string, k kernel, m Machine) error {
 	modules, err := k.moduleFiles(append(ownModules, m.Modules...))
 	if err != nil {
@@ -47,8 +48,8 @@ func writeInitramfs(path string, k kernel, m Machine) error {
 	return a.close()
 }
 
-// script is the machine's first process. The console is the kernel's; the program has the second serial port, and its exit
-// code goes to the third.
+// script is the machine's first process. The console is the kernel's; the program has the second
+// serial port, and its exit code goes to the third.
 func script(modules []string, m Machine) string {
 	var b strings.Builder
 	b.WriteString(`#!/bin/busybox sh
@@ -78,7 +79,8 @@ func guestPath(m Machine) string { return "program/" + filepath.Base(m.Program) 
 
 func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
-// archive writes the format "newc" that the kernel unpacks: Documentation/driver-api/early-userspace/buffer-format.rst.
+// archive writes the format "newc" that the kernel unpacks:
+// Documentation/driver-api/early-userspace/buffer-format.rst.
 type archive struct {
 	w     *bufio.Writer
 	inode int

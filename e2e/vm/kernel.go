@@ -15,8 +15,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/cluster"
 )
 
-// kernelPackage is Debian's smallest kernel, which has virtio disks and serial ports. It depends on the package of the
-// current version.
+// kernelPackage is Debian's smallest kernel, which has virtio disks and serial ports. It depends on
+// the package of the current version.
 const kernelPackage = "linux-image-cloud-amd64"
 
 // A kernel is an unpacked kernel package.
@@ -25,8 +25,9 @@ type kernel struct {
 	modules string // the directory with all modules
 }
 
-// fetchKernel returns the kernel in the cache, and downloads and unpacks it where it is not there yet. Nothing is installed.
-// Several processes may call it at once: each fetches, and the first one's stays.
+// fetchKernel returns the kernel in the cache, and downloads and unpacks it where it is not there
+// yet. Nothing is installed. Several processes may call it at once: each fetches, and the first
+// one's stays.
 func fetchKernel(ctx context.Context, log io.Writer) (kernel, error) {
 	cache, err := cluster.DefaultCacheDir()
 	if err != nil {
@@ -54,7 +55,8 @@ func fetchKernel(ctx context.Context, log io.Writer) (kernel, error) {
 	return openKernel(dir)
 }
 
-// openKernel finds a kernel in an unpacked package. It is complete if it is there: it comes by a rename.
+// openKernel finds a kernel in an unpacked package. It is complete if it is there: it comes by a
+// rename.
 func openKernel(dir string) (kernel, error) {
 	images, _ := filepath.Glob(filepath.Join(dir, "boot", "vmlinuz-*"))
 	modules, _ := filepath.Glob(filepath.Join(dir, "lib", "modules", "*", "kernel"))
@@ -64,7 +66,8 @@ func openKernel(dir string) (kernel, error) {
 	return kernel{image: images[0], modules: modules[0]}, nil
 }
 
-// downloadKernel unpacks the kernel in dir/root. What apt knows of its servers may be nothing, or too old.
+// downloadKernel unpacks the kernel in dir/root. What apt knows of its servers may be nothing, or
+// too old.
 func downloadKernel(ctx context.Context, dir string, log io.Writer) error {
 	err := unpackKernel(ctx, dir, log)
 	if err == nil || ctx.Err() != nil {
@@ -102,7 +105,8 @@ func currentKernel(ctx context.Context, dir string) (string, error) {
 		return "", err
 	}
 	for line := range strings.Lines(out) {
-		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "Depends: "); ok && strings.HasPrefix(name, "linux-image-") {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "Depends: "); ok &&
+			strings.HasPrefix(name, "linux-image-") {
 			return name, nil
 		}
 	}

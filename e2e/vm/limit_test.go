@@ -13,8 +13,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/vm"
 )
 
-// The tests of pools with limits, on filesystems with project quota, which not every kernel has. It starts first, because it
-// takes longest.
+// The tests of pools with limits, on filesystems with project quota, which not every kernel has. It
+// starts first, because it takes longest.
 func TestPoolLimits(t *testing.T) {
 	t.Parallel()
 	m := limits(t, "./volume")
@@ -28,7 +28,8 @@ func TestLimits(t *testing.T) {
 	run(t, m, "-test.skip=PowerCut$")
 }
 
-// A machine whose power goes right after a volume was put into place, and the next one with the same disks.
+// A machine whose power goes right after a volume was put into place, and the next one with the
+// same disks.
 func TestLimitsSurviveAPowerCut(t *testing.T) {
 	t.Parallel()
 	m := limits(t, "./volume/quota")

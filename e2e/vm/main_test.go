@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// Most tests run at once: a machine boots on one processor. TestReadHangs measures time and runs alone.
+// Most tests run at once: a machine boots on one processor. TestReadHangs measures time and runs
+// alone.
 func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 
 func runTests(m *testing.M) int {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// moduleFiles returns the files of the named modules and of those they need, in the order in which they can be loaded. A
-// module that is built into the kernel has no file and is left out.
+// moduleFiles returns the files of the named modules and of those they need, in the order in which
+// they can be loaded. A module that is built into the kernel has no file and is left out.
 func (k kernel) moduleFiles(names []string) ([]string, error) {
 	all := map[string]string{} // by name
 	err := filepath.WalkDir(k.modules, func(path string, d fs.DirEntry, err error) error {

@@ -19,12 +19,13 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/vm"
 )
 
-// The power goes while many callers make, bind, expand, adopt and delete volumes on XFS, ext4 and btrfs, and the next
-// machine holds what is on the disks against what they were told; TestVMPower in volume is what runs in the machine. The
-// machine is killed: what it did not flush was in its memory only, so a flush that is missing shows.
+// The power goes while many callers make, bind, expand, adopt and delete volumes on XFS, ext4 and
+// btrfs, and the next machine holds what is on the disks against what they were told; TestVMPower
+// in volume is what runs in the machine. The machine is killed: what it did not flush was in its
+// memory only, so a flush that is missing shows.
 //
-// POWER_ROUNDS is how often the power goes on each filesystem, 2 unless set. The verdict is one line, and a test without
-// faults passes:
+// POWER_ROUNDS is how often the power goes on each filesystem, 2 unless set. The verdict is one
+// line, and a test without faults passes:
 //
 //	operations 512 cuts 6 lost 0 leaked 0 double 0
 func TestPowerCutPools(t *testing.T) {
@@ -53,7 +54,8 @@ func TestPowerCutPools(t *testing.T) {
 }
 
 const (
-	// atMost bounds the time of one machine: an emulated one on a busy machine takes many times as long.
+	// atMost bounds the time of one machine: an emulated one on a busy machine takes many times as
+	// long.
 	atMost = 6 * time.Minute
 	// callsFor is when the power goes at the latest, since calls began.
 	callsFor = time.Minute
@@ -84,8 +86,9 @@ func newCampaign(t *testing.T) *campaign {
 	return c
 }
 
-// cut lets the machine run and takes its power: in a moment when the last call on each filesystem was just told and nothing
-// flushes for it, in the middle of many calls, or, every third time, while the start after the cut before is at work.
+// cut lets the machine run and takes its power: in a moment when the last call on each filesystem
+// was just told and nothing flushes for it, in the middle of many calls, or, every third time,
+// while the start after the cut before is at work.
 func (c *campaign) cut(t *testing.T, round int) {
 	t.Helper()
 	c.note(t)
@@ -189,7 +192,8 @@ func (c *campaign) verdict() string {
 	return fmt.Sprintf("operations %d cuts %d lost %d leaked %d double %d", c.operations, c.cuts, c.lost, c.leaked, c.double)
 }
 
-// A listener hears what a machine says, and cuts its power where the pattern comes for the last time that is left.
+// A listener hears what a machine says, and cuts its power where the pattern comes for the last
+// time that is left.
 type listener struct {
 	pattern *regexp.Regexp
 	left    int

@@ -1,6 +1,6 @@
-// Package vm runs one program in a small virtual machine: the distribution's kernel, real disks made of image files, and
-// nothing else. It is for what the kernel of the machine at hand cannot do, and for what should not be done to it:
-// filesystems with project quota, a power cut.
+// Package vm runs one program in a small virtual machine: the distribution's kernel, real disks
+// made of image files, and nothing else. It is for what the kernel of the machine at hand cannot
+// do, and for what should not be done to it: filesystems with project quota, a power cut.
 //
 //	err := vm.Run(ctx, vm.Machine{
 //		Disks:   []string{"xfs.img"},      // /dev/vda
@@ -10,12 +10,13 @@
 //		Output:  os.Stdout,
 //	})
 //
-// The program is root, in an empty memory filesystem with /proc, /sys, /dev and /tmp, and with busybox as /bin/busybox.
-// Run returns nil if it exited with 0, and the machine is off when Run returns. A machine boots in about five seconds,
-// without hardware virtualization.
+// The program is root, in an empty memory filesystem with /proc, /sys, /dev and /tmp, and with
+// busybox as /bin/busybox. Run returns nil if it exited with 0, and the machine is off when Run
+// returns. A machine boots in about five seconds, without hardware virtualization.
 //
-// To cut the power, cancel the context: what the machine had written to its disks stays in the image files, what was only
-// in its memory is gone. The next Run with the same disks finds them like that. Files:
+// To cut the power, cancel the context: what the machine had written to its disks stays in the
+// image files, what was only in its memory is gone. The next Run with the same disks finds them
+// like that. Files:
 //
 //	vm.go         Machine, Run
 //	kernel.go     fetches the kernel, once, into the cache of the tests
@@ -42,18 +43,21 @@ import (
 
 // A Machine is what Run boots. It needs no root and no KVM.
 type Machine struct {
-	// Disks are raw image files. The first is /dev/vda in the machine, the second /dev/vdb, and so on. They are written to.
+	// Disks are raw image files. The first is /dev/vda in the machine, the second /dev/vdb, and so
+	// on. They are written to.
 	Disks []string
-	// SCSI are disks of a SCSI controller, /dev/sda and so on, in the order of the list. They are written to.
+	// SCSI are disks of a SCSI controller, /dev/sda and so on, in the order of the list. They are
+	// written to.
 	SCSI []SCSIDisk
-	// Modules are loaded before the program starts, in this order, each after those it needs. One that is built into the
-	// kernel does no harm.
+	// Modules are loaded before the program starts, in this order, each after those it needs. One
+	// that is built into the kernel does no harm.
 	Modules []string
 	// Program is a static executable. Args and Env are its arguments and its environment.
 	Program string
 	Args    []string
 	Env     []string
-	// Output gets what the program writes to its standard output and error, as it comes. nil drops it.
+	// Output gets what the program writes to its standard output and error, as it comes. nil drops
+	// it.
 	Output io.Writer
 	// Log gets a line for each step of ours that may take long. nil drops them.
 	Log io.Writer
@@ -61,11 +65,13 @@ type Machine struct {
 	Memory int
 }
 
-// A SCSIDisk is a disk with the marks that tell it from others. Two with one image and one WWN are one disk by two paths.
+// A SCSIDisk is a disk with the marks that tell it from others. Two with one image and one WWN are
+// one disk by two paths.
 type SCSIDisk struct {
 	// Image is a raw image file.
 	Image string
-	// Serial is the serial number; the disk reports none if it is empty. WWN is a NAA identifier; none if it is 0.
+	// Serial is the serial number; the disk reports none if it is empty. WWN is a NAA identifier;
+	// none if it is 0.
 	Serial string
 	WWN    uint64
 }
@@ -78,11 +84,11 @@ func (e *ExitError) Error() string { return fmt.Sprintf("the program exited with
 // defaultTimeout ends a machine whose context has no deadline.
 const defaultTimeout = 5 * time.Minute
 
-// Run boots the machine, runs the program, and turns the machine off. It is killed when the context ends, and after five
-// minutes where the context has no deadline.
+// Run boots the machine, runs the program, and turns the machine off. It is killed when the context
+// ends, and after five minutes where the context has no deadline.
 //
-// The error is an *ExitError where the program failed. Anything else (a kernel panic, a hang, a program that cannot be
-// started) comes with the last lines of the kernel's console.
+// The error is an *ExitError where the program failed. Anything else (a kernel panic, a hang, a
+// program that cannot be started) comes with the last lines of the kernel's console.
 func Run(ctx context.Context, m Machine) error {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
@@ -187,7 +193,8 @@ func (m Machine) arguments(k kernel, dir, console, code string) []string {
 	}
 	args := []string{
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		// In software everywhere: half-working hardware virtualization, as inside some virtual machines, ends qemu.
+		// In software everywhere: half-working hardware virtualization, as inside some virtual
+		// machines, ends qemu.
 		"-accel", "tcg,thread=multi",
 		"-cpu", "max", "-smp", "2", "-m", strconv.Itoa(memory),
 		"-kernel", k.image, "-initrd", filepath.Join(dir, "initramfs"),

@@ -1,6 +1,7 @@
 // Package monitoring has the manifests of this directory, for the operator and for tests.
 //
-// The rules are plain Prometheus rule files. prometheusrule.yaml is made of one of them, so that kubectl can apply it.
+// The rules are plain Prometheus rule files. prometheusrule.yaml is made of one of them, so that
+// kubectl can apply it.
 package monitoring
 
 import _ "embed" // the manifests

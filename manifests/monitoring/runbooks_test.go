@@ -30,7 +30,8 @@ func rules(t *testing.T, text string) (all []rule) {
 	return all
 }
 
-// Each alert has a page, and each page an alert. The page begins with the alert's name and has all sections.
+// Each alert has a page, and each page an alert. The page begins with the alert's name and has all
+// sections.
 func TestEachAlertHasItsRunbook(t *testing.T) {
 	const dir = "../../docs/runbooks"
 	alerts := []string{}

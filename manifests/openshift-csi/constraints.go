@@ -8,8 +8,9 @@ import _ "embed" // the manifest
 //go:embed scc.yaml
 var Constraints []byte
 
-// ForOperator changes an object of Constraints to those of all pods that the operator makes in the namespace. The pods of pools
-// on claims request besides a claim, and the host's processes: the one that unmounts names those that keep a mount busy.
+// ForOperator changes an object of Constraints to those of all pods that the operator makes in the
+// namespace. The pods of pools on claims request besides a claim, and the host's processes: the one
+// that unmounts names those that keep a mount busy.
 func ForOperator(constraints map[string]any, namespace string) {
 	constraints["users"] = []any{"system:serviceaccount:" + namespace + ":hostpath-provisioner-admin-csi"}
 	constraints["allowHostPID"] = true

@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Constraints are OpenShift's SecurityContextConstraints, of security.openshift.io/v1, as far as ours go.
+// Constraints are OpenShift's SecurityContextConstraints, of security.openshift.io/v1, as far as
+// ours go.
 type Constraints struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -54,8 +55,8 @@ const (
 	nonRoot   = "MustRunAsNonRoot"
 )
 
-// NonRootV2 are the constraints nonroot-v2 of every OpenShift cluster: bindata/bootkube/scc-manifests of
-// github.com/openshift/cluster-kube-apiserver-operator.
+// NonRootV2 are the constraints nonroot-v2 of every OpenShift cluster:
+// bindata/bootkube/scc-manifests of github.com/openshift/cluster-kube-apiserver-operator.
 func NonRootV2() *Constraints {
 	return &Constraints{
 		ObjectMeta:               metav1.ObjectMeta{Name: "nonroot-v2"},
@@ -67,6 +68,7 @@ func NonRootV2() *Constraints {
 		FSGroup:                  Strategy{runAsAny},
 		SupplementalGroups:       Strategy{runAsAny},
 		SeccompProfiles:          []string{corev1.SeccompProfileRuntimeDefault},
-		Volumes:                  []string{"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"},
+		Volumes: []string{"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral",
+			"persistentVolumeClaim", "projected", "secret"},
 	}
 }

@@ -7,7 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// container returns why the constraints do not admit a container of a pod with that context and seccomp profile.
+// container returns why the constraints do not admit a container of a pod with that context and
+// seccomp profile.
 func (c *Constraints) container(k corev1.Container, pod *corev1.PodSecurityContext, profile string) (why []string) {
 	refuse := func(format string, args ...any) { why = append(why, fmt.Sprintf(format, args...)) }
 	own := k.SecurityContext
@@ -20,7 +21,8 @@ func (c *Constraints) container(k corev1.Container, pod *corev1.PodSecurityConte
 	if c.ReadOnlyRootFilesystem && own.ReadOnlyRootFilesystem != nil && !*own.ReadOnlyRootFilesystem {
 		refuse("the root filesystem has to be read-only")
 	}
-	// What is not set becomes false where escalation is not allowed, and a privileged container may not have that.
+	// What is not set becomes false where escalation is not allowed, and a privileged container may
+	// not have that.
 	if forbidden := c.AllowPrivilegeEscalation != nil && !*c.AllowPrivilegeEscalation; forbidden &&
 		(is(own.AllowPrivilegeEscalation) || is(own.Privileged)) {
 		refuse("allowPrivilegeEscalation is not allowed")

@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Refusals returns why the constraints do not admit the pod, nothing if they do. The token of the pod's account counts as a
-// volume unless the pod mounts none.
+// Refusals returns why the constraints do not admit the pod, nothing if they do. The token of the
+// pod's account counts as a volume unless the pod mounts none.
 func (c *Constraints) Refusals(pod corev1.PodSpec) (why []string) {
 	refuse := func(format string, args ...any) { why = append(why, fmt.Sprintf(format, args...)) }
 	for _, of := range []struct {
@@ -40,7 +40,8 @@ func (c *Constraints) Refusals(pod corev1.PodSpec) (why []string) {
 	if c.SELinuxContext.Type != runAsAny && own.SELinuxOptions != nil {
 		refuse("seLinuxOptions are those of the namespace, not the pod's")
 	}
-	if c.FSGroup.Type != runAsAny && own.FSGroup != nil || c.SupplementalGroups.Type != runAsAny && len(own.SupplementalGroups) > 0 {
+	if c.FSGroup.Type != runAsAny && own.FSGroup != nil || c.SupplementalGroups.Type != runAsAny &&
+		len(own.SupplementalGroups) > 0 {
 		refuse("groups are those of the namespace, not the pod's")
 	}
 	if len(own.Sysctls) > 0 {
@@ -58,7 +59,8 @@ func (c *Constraints) Refusals(pod corev1.PodSpec) (why []string) {
 	return why
 }
 
-// kindOf returns the volume's type by the name that constraints have for it, which is that of its field.
+// kindOf returns the volume's type by the name that constraints have for it, which is that of its
+// field.
 func kindOf(v corev1.Volume) string {
 	data, err := json.Marshal(v.VolumeSource)
 	if err != nil {
@@ -74,8 +76,8 @@ func kindOf(v corev1.Volume) string {
 	return "emptyDir"
 }
 
-// profile returns the seccomp profile that applies, by the name that constraints have for it: the field's, else the one of the
-// pod, else the first that the constraints allow. "" is none.
+// profile returns the seccomp profile that applies, by the name that constraints have for it: the
+// field's, else the one of the pod, else the first that the constraints allow. "" is none.
 func (c *Constraints) profile(p *corev1.SeccompProfile, ofPod string) string {
 	switch {
 	case p == nil && ofPod != "":

@@ -30,8 +30,8 @@ import (
 // that of an agent without settings.
 type Setting struct {
 	Name, Path string
-	// Reserve are the bytes that are never available, and Overcommit is how many times the rest is; 0
-	// is once.
+	// Reserve are the bytes that are never available, and Overcommit is how many times the rest is;
+	// 0 is once.
 	Reserve    int64
 	Overcommit float64
 }

@@ -28,7 +28,8 @@ type Info struct {
 	Options, Super string
 	Type, Source   string
 	// Peers is the peer group to which mounts on this one propagate, and Master the one from which
-	// they come; 0 is none. A copy of a mount in another namespace has one of them in common with it.
+	// they come; 0 is none. A copy of a mount in another namespace has one of them in common with
+	// it.
 	Peers, Master int
 	// Removed is true if Root was removed after it was mounted.
 	Removed bool

@@ -38,7 +38,7 @@ type Dir struct {
 	own [len(ownDirs)]place
 
 	// live ends before the directory is closed; long work stops then.
-	live context.Context
+	live context.Context //nolint:containedctx // its end is what closes the directory
 	end  context.CancelFunc
 }
 

@@ -21,7 +21,8 @@ import (
 // take locks the pool against other processes, and against another Pool of this process.
 func (o *Opener) take(d *Dir) error {
 	o.config.Step("open.lock")
-	// Not opened for writing: that would prevent an administrator from remounting the disk read-only.
+	// Not opened for writing: that would prevent an administrator from remounting the disk
+	// read-only.
 	fd, err := tree.Open(d.Private, lockName, unix.O_RDONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK)
 	if err != nil {
 		return fault.Path("open", lockName, err)

@@ -103,8 +103,8 @@ type Expected struct {
 	// IDs has the pools that PVs name at this path. If there are any, only one of these pools is
 	// opened.
 	IDs []string
-	// Volumes has the volumes that PVs without a pool's ID (of older provisioners) name at this path.
-	// If there are any, and none of them is in place with data, no pool is founded: a kubelet creates
-	// missing directories.
+	// Volumes has the volumes that PVs without a pool's ID (of older provisioners) name at this
+	// path. If there are any, and none of them is in place with data, no pool is founded: a kubelet
+	// creates missing directories.
 	Volumes []string
 }

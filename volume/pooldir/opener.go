@@ -25,16 +25,16 @@ type Config struct {
 	// Expected is called at every (re)opening; it is not nil.
 	Expected func() Expected
 	Step     func(name string)
-	// Prepare is called at every (re)opening, with the pool locked and no other call on the directory.
-	// With an error the pool stays closed.
+	// Prepare is called at every (re)opening, with the pool locked and no other call on the
+	// directory. With an error the pool stays closed.
 	Prepare func(*bounded.Call, *Dir) error
 	// Twin returns the other pool of this process, in words, whose Opener is one that same
 	// returns true for, or "". It must not call that pool.
 	Twin func(same func(*Opener) bool) string
 	// Used reports whether this process has records of the pool.
 	Used func() bool
-	// Opened is called with the filesystem of the pool after it was opened, and with "" before an open
-	// pool is abandoned.
+	// Opened is called with the filesystem of the pool after it was opened, and with "" before an
+	// open pool is abandoned.
 	Opened func(filesystem string)
 }
 

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// LabelAuto as Config.Label sets DefaultLabel on filesystems that support SELinux labels, and no
-	// label on others.
+	// LabelAuto as Config.Label sets DefaultLabel on filesystems that support SELinux labels, and
+	// no label on others.
 	LabelAuto = "auto"
 	// DefaultLabel permits every container to use a volume. It has no categories; the container
 	// runtime sets those of the pod.

@@ -82,8 +82,8 @@ func projectState(fd int) (counted, enforced bool, err error) {
 // filesystems for which projectState returns ENOSYS.
 func quotaBuiltIn(fd int, method Method) bool {
 	if method == MethodXFS {
-		// XFS creates this file only with CONFIG_XFS_QUOTA (fs/xfs/xfs_stats.c). With quotas off, it
-		// fails every command as without that option.
+		// XFS creates this file only with CONFIG_XFS_QUOTA (fs/xfs/xfs_stats.c). With quotas off,
+		// it fails every command as without that option.
 		_, err := os.Stat("/proc/fs/xfs/xqm")
 		return err == nil
 	}

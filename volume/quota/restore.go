@@ -9,8 +9,8 @@ type Restorer interface {
 	Enforcer
 
 	// Restore restores the ID that Set returned for the directory, and its inheritance. It changes
-	// only the directory: entries that were created meanwhile keep their ID. It changes no quota. The
-	// caller makes sure that no other directory has the ID.
+	// only the directory: entries that were created meanwhile keep their ID. It changes no quota.
+	// The caller makes sure that no other directory has the ID.
 	Restore(dir int, id uint64) error
 }
 

@@ -55,7 +55,7 @@ func Copy(ctx context.Context, from int, name string, to int, pace Pace) (LeftOu
 
 // A copier walks two trees at once. Only the copier can reach the copy, so names are safe there.
 type copier struct {
-	ctx  context.Context
+	ctx  context.Context //nolint:containedctx // of one call
 	pace Pace
 	left LeftOut
 

@@ -34,7 +34,7 @@ func Measure(ctx context.Context, dir int, name string, pace Pace, elsewhere fun
 
 // A measurer adds up the inodes of a tree.
 type measurer struct {
-	ctx       context.Context
+	ctx       context.Context //nolint:containedctx // of one call
 	size      Size
 	links     map[inode]bool // files with several links seen so far
 	elsewhere func(fd int) bool

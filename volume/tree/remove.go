@@ -66,7 +66,7 @@ func Remove(ctx context.Context, dir int, name string, pace Pace) error {
 
 // A remover removes one tree.
 type remover struct {
-	ctx     context.Context
+	ctx     context.Context //nolint:containedctx // of one call
 	pace    Pace
 	fatal   error  // ends the work: the context's error, or the pace's
 	outside uint64 // the device of the directory that the tree is in

@@ -41,7 +41,7 @@ func Walk(ctx context.Context, dir int, name string, pace Pace, enter Visit) err
 }
 
 type walker struct {
-	ctx   context.Context
+	ctx   context.Context //nolint:containedctx // of one call
 	pace  Pace
 	enter Visit
 }

@@ -92,7 +92,8 @@ func CommonMarks(pv *corev1.PersistentVolume, node Node) identity.PV {
 	value := pv.Labels[contract.LabelNode]
 	return identity.PV{
 		NodeUID: node.UID() != "" && pv.Annotations[contract.AnnNodeUID] == node.UID(),
-		Label:   identity.Name{Mark: "label " + contract.LabelNode, Value: value, Own: value == contract.LabelValue(node.Name())},
+		Label: identity.Name{Mark: "label " + contract.LabelNode, Value: value,
+			Own: value == contract.LabelValue(node.Name())},
 	}
 }
 

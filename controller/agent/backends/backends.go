@@ -71,12 +71,14 @@ func (c *Config) validate() error {
 		}
 		for _, pool := range d.Pools {
 			if !slices.Contains(c.Pools.All(), pool) {
-				return fmt.Errorf("a pool of the claims of provisioner %s, %s, is none of the node's pools %q", d.Provisioner, pool.Path(), c.Pools.Names())
+				return fmt.Errorf("a pool of the claims of provisioner %s, %s, is none of the node's pools %q", d.Provisioner,
+					pool.Path(), c.Pools.Names())
 			}
 		}
 	}
 	if why := validation.IsValidLabelValue(c.Node.Name()); c.CSIDriver != "" && len(why) > 0 {
-		return fmt.Errorf("the node's name %q cannot be the value of the topology label %s, so no CSI volume could be on it: %s; "+
+		return fmt.Errorf("the node's name %q cannot be the value of the topology label %s, so no CSI volume could be on "+
+			"it: %s; "+
 			"give the node a shorter name, or serve hostPath claims only", c.Node.Name(), contract.TopologyNode, why[0])
 	}
 	return nil

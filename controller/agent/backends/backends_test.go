@@ -17,7 +17,8 @@ func (named) UID() string      { return "" }
 func (named) Hostname() string { return "" }
 func (named) Former() []string { return nil }
 
-// backendsOf returns the backends of node-01 with the pools legacy, which is that of hostPath claims, and fast.
+// backendsOf returns the backends of node-01 with the pools legacy, which is that of hostPath
+// claims, and fast.
 func backendsOf(t *testing.T) *Backends {
 	t.Helper()
 	pools := classtest.Pools(t)

@@ -12,9 +12,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
 
-// csiDriver is the CSI driver on a node. The class parameter, or volume attribute, storagePool names
-// the pool, and the volume handle the directory. It creates and records the same as CreateVolume of
-// controller/agent/csi, so that either finds the other's volumes.
+// csiDriver is the CSI driver on a node. The class parameter, or volume attribute, storagePool
+// names the pool, and the volume handle the directory. It creates and records the same as
+// CreateVolume of controller/agent/csi, so that either finds the other's volumes.
 type csiDriver struct {
 	node  Node
 	name  string
@@ -54,7 +54,8 @@ func (c csiDriver) PoolsFor(sc *storagev1.StorageClass) []*volume.Pool {
 }
 
 func (c csiDriver) Missing(sc *storagev1.StorageClass) string {
-	return fmt.Sprintf("no pool %q, which class %q names; it has %q; use a class of one of these, or keep the pods off this node",
+	return fmt.Sprintf("no pool %q, which class %q names; it has %q; use a class of one of these, or keep the pods off "+
+		"this node",
 		contract.PoolName(sc.Parameters), sc.Name, c.pools.Names())
 }
 
@@ -94,7 +95,8 @@ func (c csiDriver) Validate(pv *corev1.PersistentVolume) (*volume.Pool, string, 
 	name := contract.PoolName(source.VolumeAttributes)
 	pool := c.pools.Named(name)
 	if pool == nil {
-		return nil, "", fmt.Errorf("its volume attribute %s names the pool %q, and this node has %q", contract.StoragePool, name, c.pools.Names())
+		return nil, "", fmt.Errorf("its volume attribute %s names the pool %q, and this node has %q", contract.StoragePool,
+			name, c.pools.Names())
 	}
 	if err := CheckPool(pv, pool); err != nil {
 		return nil, "", err
@@ -107,7 +109,8 @@ func (c csiDriver) Validate(pv *corev1.PersistentVolume) (*volume.Pool, string, 
 
 func (c csiDriver) Marks(pv *corev1.PersistentVolume) identity.PV {
 	all, node := CommonMarks(pv, c.node), contract.TopologyOf(pv)
-	all.Affinity = identity.Name{Mark: "its node affinity to " + contract.TopologyNode, Value: node, Own: node == c.node.Name()}
+	all.Affinity = identity.Name{Mark: "its node affinity to " + contract.TopologyNode, Value: node,
+		Own: node == c.node.Name()}
 	return all
 }
 
@@ -132,5 +135,6 @@ func (c csiDriver) Deletable(pv *corev1.PersistentVolume) error {
 		return nil
 	}
 	return fmt.Errorf("no provisioner made this PV, so its volume is not deleted; to have it deleted, "+
-		"kubectl annotate pv %s %s=%s; to keep it, set its reclaim policy to Retain", pv.Name, contract.AnnProvisionedBy, c.name)
+		"kubectl annotate pv %s %s=%s; to keep it, set its reclaim policy to Retain", pv.Name, contract.AnnProvisionedBy,
+		c.name)
 }

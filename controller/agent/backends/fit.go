@@ -35,7 +35,8 @@ func (s *Backends) Fit(sc *storagev1.StorageClass, bytes int64) claims.Fit {
 		return fit // nothing is known of its filesystem
 	}
 	if err := pool.CheckQuota(p.Spec); err != nil {
-		fit.Lack = fmt.Sprintf("no node can hold a volume in pool %s to its size, which class %q requires (parameters %s and %s): on node %s %v; "+
+		fit.Lack = fmt.Sprintf("no node can hold a volume in pool %s to its size, which class %q requires (parameters %s "+
+			"and %s): on node %s %v; "+
 			"enable quotas on a node, or use a class that does not require them",
 			fit.Pool, sc.Name, contract.QuotaParameter, contract.InodesParameter, s.node, err)
 		return fit
@@ -54,6 +55,8 @@ func (s *Backends) noPool(sc *storagev1.StorageClass, quotas bool) string {
 	if quotas {
 		none = " that enforces the quotas which the class requires"
 	}
-	return fmt.Sprintf("no node has a pool %q%s, %s; node %s has %q: use a class of one of these, or add the pool to a node; "+
-		"a class cannot be edited: delete it and create it again with another %s", pool, none, why, s.node, s.pools.Names(), contract.StoragePool)
+	return fmt.Sprintf("no node has a pool %q%s, %s; node %s has %q: use a class of one of these, or add the pool to a "+
+		"node; "+
+		"a class cannot be edited: delete it and create it again with another %s", pool, none, why, s.node, s.pools.Names(),
+		contract.StoragePool)
 }

@@ -88,7 +88,8 @@ func (h hostPath) Missing(sc *storagev1.StorageClass) string {
 			return fmt.Sprintf("no pool for class %q: %v", sc.Name, err)
 		}
 	}
-	return fmt.Sprintf("no pool in %s, which class %q names in its parameter %s; it has pools in %q; use a class of one of these, or keep the pods off this node",
+	return fmt.Sprintf("no pool in %s, which class %q names in its parameter %s; it has pools in %q; use a class of one "+
+		"of these, or keep the pods off this node",
 		h.pathOf(sc), sc.Name, h.PathParameter, paths)
 }
 
@@ -130,7 +131,8 @@ func (h hostPath) Validate(pv *corev1.PersistentVolume) (*volume.Pool, string, e
 		for _, pool := range h.Pools {
 			paths = append(paths, pool.Path())
 		}
-		return nil, "", fmt.Errorf("its path %q is not a directory right below the pool's, %s", path, strings.Join(paths, " or "))
+		return nil, "", fmt.Errorf("its path %q is not a directory right below the pool's, %s", path,
+			strings.Join(paths, " or "))
 	}
 	if err := CheckPool(pv, pool); err != nil {
 		return nil, "", err
@@ -143,7 +145,8 @@ func (h hostPath) Validate(pv *corev1.PersistentVolume) (*volume.Pool, string, e
 
 func (h hostPath) Marks(pv *corev1.PersistentVolume) identity.PV {
 	all, here, host := CommonMarks(pv, h.node), At(h.node), contract.Hostname(pv)
-	all.Affinity = identity.Name{Mark: "its node affinity to " + corev1.LabelHostname, Value: host, Own: here.IsNamed(host), Host: true}
+	all.Affinity = identity.Name{Mark: "its node affinity to " + corev1.LabelHostname, Value: host,
+		Own: here.IsNamed(host), Host: true}
 	all.Unpinned = h.IsUnpinned(pv)
 	for _, m := range h.NodeAnnotations(pv, here) {
 		all.Annotations = append(all.Annotations, identity.Name{

@@ -58,7 +58,8 @@ func (p *Publisher) wanted(ctx context.Context) map[string]*gauge {
 		}
 		if p.logged[c.Name] != pool {
 			p.logged[c.Name] = pool
-			klog.FromContext(ctx).Info("No capacity is published for this class, so the scheduler places none of its claims on this node: "+why,
+			klog.FromContext(ctx).Info("No capacity is published for this class, so the scheduler places none of its claims "+
+				"on this node: "+why,
 				"class", c.Name, "pool", pool, "pools", p.config.Pools.Names())
 		}
 	}

@@ -77,7 +77,8 @@ func (g *gauge) read() sample {
 	if err != nil {
 		return sample{changes: changes}
 	}
-	return sample{bytes: roundDown(s.Available), allocated: s.Allocated + s.Elsewhere, total: s.Total, ready: true, noInodes: s.NoInodes, changes: changes}
+	return sample{bytes: roundDown(s.Available), allocated: s.Allocated + s.Elsewhere, total: s.Total, ready: true,
+		noInodes: s.NoInodes, changes: changes}
 }
 
 func (g *gauge) set(l sample) {

@@ -121,7 +121,8 @@ func (p *Publisher) wrote(ctx context.Context, want *storagev1.CSIStorageCapacit
 	log := klog.FromContext(ctx).WithValues("class", want.StorageClassName)
 	switch {
 	case l.noInodes:
-		log.Info("Published no available space for this class, because the filesystem of its pool has no free inodes; remove files there")
+		log.Info("Published no available space for this class, because the filesystem of its pool has no free inodes; " +
+			"remove files there")
 	case l.ready:
 		log.V(2).Info("Published the available space", "bytes", l.bytes)
 	default:

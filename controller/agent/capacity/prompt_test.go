@@ -20,7 +20,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// prompt is how long an object may lag behind its class and its node: a pass that runs already, the pause after it, and the next.
+// prompt is how long an object may lag behind its class and its node: a pass that runs already, the
+// pause after it, and the next.
 const prompt = 2 * pace
 
 // publishing is a publisher that runs, with the class "local" and a pool of that name.
@@ -49,7 +50,8 @@ func publish(t *testing.T, test func(*publishing)) {
 		}
 		client := fake.NewClientset(classNamed("one"))
 		client.PrependWatchReactor("*", func(a clienttesting.Action) (bool, watch.Interface, error) {
-			// The fake never ends the initial events, for which an informer would wait. It lists after an error.
+			// The fake never ends the initial events, for which an informer would wait. It lists
+			// after an error.
 			initial := a.(clienttesting.WatchActionImpl).ListOptions.SendInitialEvents != nil
 			return initial, nil, errors.New("initial events are not supported")
 		})

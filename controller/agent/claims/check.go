@@ -48,8 +48,8 @@ func (r *unservedRecorder) check(ctx context.Context, p *pendingClaim) answer {
 	return answer{true, events.RepeatAfter}
 }
 
-// noteIgnored records that the annotation of a claim which waits for its pod has no effect. It does nothing if the claim has
-// none, or if there is an event about it.
+// noteIgnored records that the annotation of a claim which waits for its pod has no effect. It does
+// nothing if the claim has none, or if there is an event about it.
 func (r *unservedRecorder) noteIgnored(ctx context.Context, p *pendingClaim) {
 	if p.named == "" || ctx.Err() != nil {
 		return
@@ -105,7 +105,8 @@ func (r *unservedRecorder) isMissingNode(ctx context.Context, name string) (miss
 	})
 }
 
-func (r *unservedRecorder) isMissingObject(key, name string, read func() (exists bool, err error)) (missing, asked bool) {
+func (r *unservedRecorder) isMissingObject(key, name string,
+	read func() (exists bool, err error)) (missing, asked bool) {
 	if !live.IsPossible(name) {
 		return true, false
 	}
@@ -130,11 +131,13 @@ func (r *unservedRecorder) checkChosen(ctx context.Context, p *pendingClaim) ans
 	if r.events.Exists(ctx, p.ref, topic) {
 		return answer{true, events.RepeatAfter}
 	}
-	claim, err := live.Claim(ctx, r.client, record.Owner{Namespace: p.ref.Namespace, Name: p.ref.Name, UID: string(p.ref.UID)})
+	claim, err := live.Claim(ctx, r.client, record.Owner{Namespace: p.ref.Namespace, Name: p.ref.Name,
+		UID: string(p.ref.UID)})
 	switch {
 	case err != nil:
 		return answer{true, recheckDelay}
-	case claim == nil, claim.DeletionTimestamp != nil, claim.Spec.VolumeName != "", contract.Bounded(claim.Annotations[contract.AnnSelectedNode]) != p.named:
+	case claim == nil, claim.DeletionTimestamp != nil, claim.Spec.VolumeName != "",
+		contract.Bounded(claim.Annotations[contract.AnnSelectedNode]) != p.named:
 		return answer{true, recheckDelay} // the watch reports the change before that
 	}
 	err = nodechoice.GiveBack(ctx, r.client, r.events, claim, "does not exist")

@@ -51,7 +51,8 @@ type Claims struct {
 	filter   *filter
 	retries  *retries
 	unserved *unservedRecorder // set by Watch
-	ctx      context.Context   // set by Watch; ends reads of single claims
+	// Set by Watch; ends reads of single claims.
+	ctx context.Context //nolint:containedctx // it ends with the process
 
 	classes cache.SharedIndexInformer
 }

@@ -64,7 +64,8 @@ const RememberMost = 4096
 // reads before the first list or watch.
 func newFilter(from source, p *placer, l listener,
 	read func(namespace, name string) (*corev1.PersistentVolumeClaim, error)) *filter {
-	f := &filter{source: from, placer: p, listener: l, read: read, wake: make(chan struct{}, 1), deleted: lru.New(RememberMost)}
+	f := &filter{source: from, placer: p, listener: l, read: read, wake: make(chan struct{}, 1),
+		deleted: lru.New(RememberMost)}
 	f.clear()
 	f.resend = map[types.UID]*corev1.PersistentVolumeClaim{}
 	return f

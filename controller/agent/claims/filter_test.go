@@ -175,7 +175,8 @@ func TestFilterRetries(t *testing.T) {
 	f.nothing()
 }
 
-// A scheduled claim is passed before the controller-manager writes its provisioner, and again after.
+// A scheduled claim is passed before the controller-manager writes its provisioner, and again
+// after.
 func TestFilterIsEarly(t *testing.T) {
 	const chosen, by = contract.AnnSelectedNode, contract.AnnStorageProvisioner
 	f := newFilterTest(t)

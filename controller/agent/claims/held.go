@@ -43,7 +43,8 @@ func hold(claim *corev1.PersistentVolumeClaim) (heldClaim, bool) {
 func (h heldClaim) claim(uid types.UID) *corev1.PersistentVolumeClaim {
 	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: h.name, UID: uid}}
 	c.Spec.StorageClassName, c.Spec.VolumeName = &h.class, h.volume
-	c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(h.bytes, resource.BinarySI)}
+	c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(h.bytes,
+		resource.BinarySI)}
 	for key, node := range map[string]string{contract.AnnProvisionOnNode: h.wanted, contract.AnnSelectedNode: h.chosen} {
 		if node != "" {
 			metav1.SetMetaDataAnnotation(&c.ObjectMeta, key, node)

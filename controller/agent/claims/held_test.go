@@ -80,7 +80,8 @@ func TestFilterHoldsLittle(t *testing.T) {
 	if grown := heap() - before; grown > 4<<20 {
 		t.Errorf("%d claims of %d bytes hold %d bytes", claims, size, grown)
 	}
-	// A name that no node can have makes the claim remote, even if it starts with the name of a node.
+	// A name that no node can have makes the claim remote, even if it starts with the name of a
+	// node.
 	f.classes["late"] = true
 	f.classAppeared("late")
 	if events := f.retryEvents(); len(events) > 0 {
@@ -95,7 +96,8 @@ func TestFilterHoldsLittle(t *testing.T) {
 	runtime.KeepAlive(f.held)
 }
 
-// A class cannot be edited, so that administrators delete it and make it again. Claims change meanwhile.
+// A class cannot be edited, so that administrators delete it and make it again. Claims change
+// meanwhile.
 func TestFilterClassGoneAndBack(t *testing.T) {
 	f := newFilterTest(t)
 	f.classes["late"] = true

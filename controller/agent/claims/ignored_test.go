@@ -10,8 +10,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
-// The user of a CSI claim that names a node waits for a volume, which comes with a pod only: one agent records it, once, while the
-// claim waits. Whether a node has the space is another question.
+// The user of a CSI claim that names a node waits for a volume, which comes with a pod only: one
+// agent records it, once, while the claim waits. Whether a node has the space is another question.
 func TestIgnoredAnnotationIsSaidWhileTheClaimWaits(t *testing.T) {
 	for what, row := range map[string]struct {
 		annotations []string

@@ -104,7 +104,8 @@ func waitsForPV(claim *corev1.PersistentVolumeClaim) bool {
 
 // placeUnbound returns the placement of a claim that is not bound to a PV of the node, and whose
 // class c exists. With the zero Dialect only the scheduler chooses the node, as for any CSI driver.
-func placeUnbound(d contract.Dialect, node string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) placement {
+func placeUnbound(d contract.Dialect, node string, claim *corev1.PersistentVolumeClaim,
+	c *storagev1.StorageClass) placement {
 	wanted, chosen := "", claim.Annotations[contract.AnnSelectedNode]
 	if d.ByAnnotation {
 		wanted = claim.Annotations[contract.AnnProvisionOnNode]

@@ -71,8 +71,8 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// A claim that waits for the scheduler, and whose pool this node does not offer, needs an event: such a pool has no
-// space to publish, so the scheduler never chooses a node.
+// A claim that waits for the scheduler, and whose pool this node does not offer, needs an event:
+// such a pool has no space to publish, so the scheduler never chooses a node.
 func TestPlaceUnserved(t *testing.T) {
 	const on, chosen = contract.AnnProvisionOnNode, contract.AnnSelectedNode
 	p := testPlacer()

@@ -21,7 +21,8 @@ import (
 // Neither is written to the API server.
 //
 // prepare does not change its argument, which may be in a cache.
-func prepare(claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass, dialect contract.Dialect, node string) *corev1.PersistentVolumeClaim {
+func prepare(claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass, dialect contract.Dialect,
+	node string) *corev1.PersistentVolumeClaim {
 	out := contract.Slim(claim)
 	if c == nil || claim.Spec.VolumeName != "" {
 		return out

@@ -119,7 +119,8 @@ func (a *agents) expire() {
 	}
 }
 
-// An event that the API server has deleted is recorded again, and none of a claim that is bound, deleted or forgotten.
+// An event that the API server has deleted is recorded again, and none of a claim that is bound,
+// deleted or forgotten.
 func TestUnservedLater(t *testing.T) {
 	for name, row := range map[string]struct {
 		then func(*agents, *corev1.PersistentVolumeClaim)

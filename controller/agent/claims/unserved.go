@@ -96,7 +96,8 @@ type waiting struct {
 }
 
 func newUnservedRecorder(c *Config, class func(name string) *storagev1.StorageClass) *unservedRecorder {
-	return &unservedRecorder{client: c.Client, events: c.Events, node: c.Node, class: class, refusal: c.Refusal, space: c.Space,
+	return &unservedRecorder{client: c.Client, events: c.Events, node: c.Node, class: class, refusal: c.Refusal,
+		space:   c.Space,
 		started: time.Now(),
 		queue:   workqueue.NewTypedDelayingQueue[types.UID](),
 		known:   utilcache.NewLRUExpireCache(mostKnown),

@@ -136,7 +136,8 @@ func publishes(node, className string, bytes int64) *storagev1.CSIStorageCapacit
 
 func node(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 
-// The scheduler chose a node that does not exist. One agent gives the claim back, or records an event if it may not.
+// The scheduler chose a node that does not exist. One agent gives the claim back, or records an
+// event if it may not.
 func TestChosenNodeMissing(t *testing.T) {
 	const gone = "node-99"
 	for name, row := range map[string]struct {
@@ -193,7 +194,8 @@ func TestChosenNodeMissing(t *testing.T) {
 	}
 }
 
-// A claim that names a PV which does not exist gets one event, also if it is placed on one of the agents' nodes.
+// A claim that names a PV which does not exist gets one event, also if it is placed on one of the
+// agents' nodes.
 func TestPVMissing(t *testing.T) {
 	for name, row := range map[string]struct {
 		edit  func(*corev1.PersistentVolumeClaim)

@@ -35,7 +35,8 @@ func bytesOf(r *csi.CapacityRange) (int64, error) {
 	case required < 0 || limit < 0:
 		return 0, invalid("capacity range: %d to %d bytes; sizes are not negative", required, limit)
 	case limit > 0 && required > limit:
-		return 0, status.Errorf(codes.OutOfRange, "capacity range: %d bytes required, and at most %d allowed", required, limit)
+		return 0, status.Errorf(codes.OutOfRange, "capacity range: %d bytes required, and at most %d allowed", required,
+			limit)
 	case required > 0:
 		return required, nil
 	case limit > 0:

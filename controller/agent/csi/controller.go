@@ -12,7 +12,8 @@ import (
 )
 
 // ControllerGetCapabilities lists what the controller service does.
-func (s *Server) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
+func (s *Server) ControllerGetCapabilities(context.Context,
+	*csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
 	var all []*csi.ControllerServiceCapability
 	for _, kind := range []csi.ControllerServiceCapability_RPC_Type{
 		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
@@ -78,7 +79,8 @@ func (s *Server) checkCreate(req *csi.CreateVolumeRequest) (*volume.Pool, volume
 		return nil, spec, err
 	}
 	spec = p.Spec
-	spec.Name, spec.PV, spec.Owner = req.GetName(), newPV(req.GetName(), req.GetParameters()), ownerOf(req.GetName(), req.GetParameters())
+	spec.Name, spec.PV, spec.Owner = req.GetName(), newPV(req.GetName(), req.GetParameters()), ownerOf(req.GetName(),
+		req.GetParameters())
 	if spec.Bytes, err = bytesOf(req.GetCapacityRange()); err != nil {
 		return nil, spec, err
 	}
@@ -147,7 +149,8 @@ func capacity(bytes int64) *csi.GetCapacityResponse {
 }
 
 // ControllerGetVolume returns one volume.
-func (s *Server) ControllerGetVolume(_ context.Context, req *csi.ControllerGetVolumeRequest) (*csi.ControllerGetVolumeResponse, error) {
+func (s *Server) ControllerGetVolume(_ context.Context,
+	req *csi.ControllerGetVolumeRequest) (*csi.ControllerGetVolumeResponse, error) {
 	pool, v, err := s.find(req.GetVolumeId(), nil)
 	if err != nil {
 		return nil, err
@@ -159,7 +162,8 @@ func (s *Server) ControllerGetVolume(_ context.Context, req *csi.ControllerGetVo
 
 // ValidateVolumeCapabilities confirms what CreateVolume would have accepted for the
 // volume. Otherwise it returns no error but a message with the reason.
-func (s *Server) ValidateVolumeCapabilities(_ context.Context, req *csi.ValidateVolumeCapabilitiesRequest) (*csi.ValidateVolumeCapabilitiesResponse, error) {
+func (s *Server) ValidateVolumeCapabilities(_ context.Context,
+	req *csi.ValidateVolumeCapabilitiesRequest) (*csi.ValidateVolumeCapabilitiesResponse, error) {
 	if err := volume.CheckName(req.GetVolumeId()); err != nil {
 		return nil, err
 	}
@@ -174,7 +178,8 @@ func (s *Server) ValidateVolumeCapabilities(_ context.Context, req *csi.Validate
 		return &csi.ValidateVolumeCapabilitiesResponse{Message: text(err)}, nil
 	}
 	return &csi.ValidateVolumeCapabilitiesResponse{Confirmed: &csi.ValidateVolumeCapabilitiesResponse_Confirmed{
-		VolumeContext: req.GetVolumeContext(), VolumeCapabilities: req.GetVolumeCapabilities(), Parameters: req.GetParameters(),
+		VolumeContext: req.GetVolumeContext(), VolumeCapabilities: req.GetVolumeCapabilities(),
+		Parameters: req.GetParameters(),
 	}}, nil
 }
 

@@ -111,7 +111,8 @@ func TestDiskUnpublishAfterShutdown(t *testing.T) {
 	}
 }
 
-// The directory of a published volume is moved aside, and the pod ends. What is mounted elsewhere, or of another filesystem, is left.
+// The directory of a published volume is moved aside, and the pod ends. What is mounted elsewhere,
+// or of another filesystem, is left.
 func TestDiskUnpublishAfterAMove(t *testing.T) {
 	d := newRootDriver(t)
 	const form = "a-pod/volumes/kubernetes.io~csi/"

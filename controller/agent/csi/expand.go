@@ -14,7 +14,8 @@ import (
 // ControllerExpandVolume grows a volume, published or not. It does nothing if the
 // volume has that size or more. No node expansion is needed: the directory has no
 // filesystem of its own.
-func (s *Server) ControllerExpandVolume(_ context.Context, req *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
+func (s *Server) ControllerExpandVolume(_ context.Context,
+	req *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
 	bytes, err := newSize(req)
 	if err != nil {
 		return nil, err
@@ -27,7 +28,8 @@ func (s *Server) ControllerExpandVolume(_ context.Context, req *csi.ControllerEx
 	case v.Ephemeral:
 		return nil, fmt.Errorf("%w: an ephemeral inline volume keeps the size that its pod asked for", target.ErrKind)
 	case limit > 0 && v.Bytes > limit:
-		return nil, status.Errorf(codes.OutOfRange, "capacity range: at most %d bytes allowed, the volume has %d and cannot shrink", limit, v.Bytes)
+		return nil, status.Errorf(codes.OutOfRange, "capacity range: at most %d bytes allowed, the volume has %d and "+
+			"cannot shrink", limit, v.Bytes)
 	case bytes >= v.Bytes: // its limit may be behind, so also where it has just that
 		if v, err = pool.Expand(v.Name, bytes); err != nil {
 			return nil, err

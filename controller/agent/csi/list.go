@@ -46,7 +46,8 @@ func afterToken(token string) (after string, err error) {
 	}
 	after, ours := strings.CutPrefix(token, tokenPrefix)
 	if !ours || volume.CheckName(after) != nil {
-		return "", status.Errorf(codes.Aborted, "starting token: %q was not returned by this driver; list from the start", token)
+		return "", status.Errorf(codes.Aborted, "starting token: %q was not returned by this driver; list from the start",
+			token)
 	}
 	return after, nil
 }

@@ -17,7 +17,8 @@ func (s *Server) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.Nod
 }
 
 // NodeGetCapabilities lists what the node service does.
-func (s *Server) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
+func (s *Server) NodeGetCapabilities(context.Context,
+	*csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
 	var all []*csi.NodeServiceCapability
 	for _, kind := range []csi.NodeServiceCapability_RPC_Type{
 		csi.NodeServiceCapability_RPC_GET_VOLUME_STATS,
@@ -30,9 +31,10 @@ func (s *Server) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRe
 	return &csi.NodeGetCapabilitiesResponse{Capabilities: all}, nil
 }
 
-// NodePublishVolume mounts the volume's directory at the target. It does nothing if the directory is
-// mounted there with the same flags. It makes an ephemeral inline volume first.
-func (s *Server) NodePublishVolume(_ context.Context, req *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
+// NodePublishVolume mounts the volume's directory at the target. It does nothing if the directory
+// is mounted there with the same flags. It makes an ephemeral inline volume first.
+func (s *Server) NodePublishVolume(_ context.Context,
+	req *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
 	v, err := checkPublish(req)
 	if err != nil {
 		return nil, err
@@ -95,7 +97,8 @@ func (s *Server) publishInline(t *target.Target, v target.Volume, attributes map
 
 // NodeUnpublishVolume unmounts the target, verifies that, and removes the empty directory. It
 // succeeds if the volume was never published. It deletes an ephemeral inline volume.
-func (s *Server) NodeUnpublishVolume(_ context.Context, req *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+func (s *Server) NodeUnpublishVolume(_ context.Context,
+	req *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
 	name := req.GetVolumeId()
 	if err := volume.CheckName(name); err != nil {
 		return nil, err

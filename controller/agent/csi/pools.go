@@ -18,7 +18,8 @@ func (s *Server) pool(name string) (*volume.Pool, error) {
 	if p := s.config.Pools.Named(name); p != nil {
 		return p, nil
 	}
-	return nil, invalid("%s: there is no pool %q on this node; there are %q", contract.StoragePool, name, s.config.Pools.Names())
+	return nil, invalid("%s: there is no pool %q on this node; there are %q", contract.StoragePool, name,
+		s.config.Pools.Names())
 }
 
 // inlinePool returns the pool of an inline volume. If the pod names none, that is the default pool,

@@ -126,7 +126,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("there are no pools")
 	}
 	if why := validation.IsValidLabelValue(c.NodeID); len(why) > 0 {
-		return fmt.Errorf("the node ID %q cannot be the value of the topology label %s: %s", c.NodeID, contract.TopologyNode, why[0])
+		return fmt.Errorf("the node ID %q cannot be the value of the topology label %s: %s", c.NodeID, contract.TopologyNode,
+			why[0])
 	}
 	return nil
 }

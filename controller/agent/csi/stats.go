@@ -15,7 +15,8 @@ import (
 
 // NodeGetVolumeStats returns the bytes and inodes of a published volume: those that the
 // kernel counts for its quota or, if it has none, those of its filesystem.
-func (s *Server) NodeGetVolumeStats(_ context.Context, req *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
+func (s *Server) NodeGetVolumeStats(_ context.Context,
+	req *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
 	name, path := req.GetVolumeId(), req.GetVolumePath()
 	if path == "" {
 		return nil, invalid("volume path: it is empty")

@@ -76,7 +76,8 @@ func Parse(text string) (*Config, error) {
 		return c, err
 	}
 	if len(d.NodePathMap) > 0 || d.SharedFileSystemPath != "" {
-		return nil, errors.New("config.json: storageClassConfigs has an effect only alone: leave out nodePathMap and sharedFileSystemPath beside it, " +
+		return nil, errors.New("config.json: storageClassConfigs has an effect only alone: leave out nodePathMap and " +
+			"sharedFileSystemPath beside it, " +
 			"or move them into the entry of each class")
 	}
 	c.classes, c.shared = map[string]nodePaths{}, map[string]string{}
@@ -114,7 +115,8 @@ func (d *document) ignored() (keys []string) {
 	for _, k := range []struct {
 		key   string
 		value json.RawMessage
-	}{{"cmdTimeoutSeconds", d.CmdTimeoutSeconds}, {"setupCommand", d.SetupCommand}, {"teardownCommand", d.TeardownCommand}} {
+	}{{"cmdTimeoutSeconds", d.CmdTimeoutSeconds}, {"setupCommand", d.SetupCommand},
+		{"teardownCommand", d.TeardownCommand}} {
 		if isSet(k.value) {
 			keys = append(keys, k.key)
 		}
@@ -135,17 +137,21 @@ func (v *volumes) parse(class string) (nodePaths, error) {
 	}
 	switch {
 	case v.SharedFileSystemPath != "":
-		return nil, fmt.Errorf("%s: sharedFileSystemPath is %q, and directories that nodes share are not offered: each node owns its volumes alone; "+
-			"remove it and list the paths of the nodes in nodePathMap, or keep the local-path provisioner for these volumes", at, v.SharedFileSystemPath)
+		return nil, fmt.Errorf("%s: sharedFileSystemPath is %q, and directories that nodes share are not offered: each "+
+			"node owns its volumes alone; "+
+			"remove it and list the paths of the nodes in nodePathMap, or keep the local-path provisioner for these volumes", at,
+			v.SharedFileSystemPath)
 	case isSet(v.MinSize), isSet(v.MaxSize):
-		return nil, fmt.Errorf("%s: minSize and maxSize are not supported; remove them, and limit claims with a LimitRange of their namespace", at)
+		return nil, fmt.Errorf("%s: minSize and maxSize are not supported; remove them, and limit claims with a LimitRange "+
+			"of their namespace", at)
 	case len(v.NodePathMap) == 0:
 		return nil, fmt.Errorf("%s: nodePathMap is empty, so no node has a path: add an entry for node %s", at, DefaultNode)
 	}
 	all := nodePaths{}
 	for i, n := range v.NodePathMap {
 		if n.Node == "" {
-			return nil, fmt.Errorf("%s: nodePathMap: entry %d names no node: set node to a Node's name or to %s", at, i+1, DefaultNode)
+			return nil, fmt.Errorf("%s: nodePathMap: entry %d names no node: set node to a Node's name or to %s", at, i+1,
+				DefaultNode)
 		}
 		if _, twice := all[n.Node]; twice {
 			return nil, fmt.Errorf("%s: nodePathMap: node %q has two entries: join their paths in one", at, n.Node)
@@ -172,7 +178,8 @@ func parsePaths(entries []entry) ([]string, error) {
 		case slices.Contains(paths, path):
 			return nil, fmt.Errorf("path %q is listed twice: remove one", e.Path)
 		case isSet(e.MaxCapacity):
-			return nil, fmt.Errorf("path %q: maxCapacity is not supported: the agent allocates what the filesystem has available; "+
+			return nil, fmt.Errorf("path %q: maxCapacity is not supported: the agent allocates what the filesystem has "+
+				"available; "+
 				"remove it, and keep space free with --reserve or give the directory a filesystem of that size", e.Path)
 		}
 		paths = append(paths, path)

@@ -60,8 +60,8 @@ func read(path, node string) (p Paths, ignored []string, err error) {
 
 // Pools is what Follow asks about the directories of the node.
 type Pools interface {
-	// Check returns an error if the agent could not start with these directories, or would leave one
-	// out that it does not leave out now.
+	// Check returns an error if the agent could not start with these directories, or would leave
+	// one out that it does not leave out now.
 	Check(paths []string) error
 	// Returned reports whether one that the agent left out at its start can be a pool now.
 	Returned() bool
@@ -88,8 +88,9 @@ func (f *File) Follow(ctx context.Context, recorder *events.Recorder, pools Pool
 		case ctx.Err() != nil:
 			return nil
 		case changed:
-			recorder.Note(ctx, *events.Node(f.node), "configuration "+strings.Join(now.All(), ","), events.ConfigurationChanged, fmt.Sprintf(
-				"the configuration changed, and the agent of node %s starts again: its directories are now %q", f.node, now.All()))
+			recorder.Note(ctx, *events.Node(f.node), "configuration "+strings.Join(now.All(), ","), events.ConfigurationChanged,
+				fmt.Sprintf(
+					"the configuration changed, and the agent of node %s starts again: its directories are now %q", f.node, now.All()))
 			return ErrChanged
 		case err == nil:
 			f.reported = ""

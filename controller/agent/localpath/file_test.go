@@ -54,8 +54,9 @@ func (f *fakePools) Check([]string) error {
 func (f *fakePools) Returned() bool                             { return f.returned }
 func (f *fakePools) Held(_ context.Context, path string) string { return f.held[path] }
 
-// A changed file has the agent start again, unless it could not start with it or a directory is held. Then one event has the
-// reason, and the agent goes on with the configuration that is in force, for as long as that takes.
+// A changed file has the agent start again, unless it could not start with it or a directory is
+// held. Then one event has the reason, and the agent goes on with the configuration that is in
+// force, for as long as that takes.
 func TestFollow(t *testing.T) {
 	config := func(paths string) string { return `{"nodePathMap":[{"node":"node-01","paths":[` + paths + `]}]}` }
 	for name, row := range map[string]struct {

@@ -43,7 +43,8 @@ type Original struct {
 // NewOriginal returns an Original that is not run yet. namespaces are those in which the
 // Deployment counts. changed is called when the provisioner has gone, or was never there; it
 // must not block.
-func NewOriginal(client kubernetes.Interface, recorder *events.Recorder, node string, namespaces []string, changed func()) *Original {
+func NewOriginal(client kubernetes.Interface, recorder *events.Recorder, node string, namespaces []string,
+	changed func()) *Original {
 	return &Original{
 		recorder: recorder, node: node, namespaces: namespaces, changed: changed,
 		deployments: watched(client.AppsV1().RESTClient(), "deployments", &appsv1.Deployment{},
@@ -106,12 +107,14 @@ func (o *Original) Running() error {
 	const remedy = "scale it to 0 or delete it; with k3s, add local-storage to disable in its configuration"
 	for _, namespace := range o.deployedIn() {
 		if slices.Contains(o.namespaces, namespace) {
-			return fmt.Errorf("the local-path provisioner runs too, as Deployment %s/%s, and both would serve new claims: %s", namespace, deployment, remedy)
+			return fmt.Errorf("the local-path provisioner runs too, as Deployment %s/%s, and both would serve new claims: %s",
+				namespace, deployment, remedy)
 		}
 	}
 	for _, object := range o.pods.GetStore().List() {
 		if p := object.(*corev1.Pod); isHelper(p) {
-			return fmt.Errorf("the local-path provisioner runs too, its helper pod %s/%s is on this node, and both would serve new claims: "+
+			return fmt.Errorf("the local-path provisioner runs too, its helper pod %s/%s is on this node, and both would "+
+				"serve new claims: "+
 				"find its Deployment and %s", p.Namespace, p.Name, remedy)
 		}
 	}
@@ -140,12 +143,16 @@ func (o *Original) deployedIn() (namespaces []string) {
 // warnElsewhere records an event about Deployments for which no claim waits. It has one
 // topic: tenants choose how many there are.
 func (o *Original) warnElsewhere(ctx context.Context) {
-	others := slices.DeleteFunc(o.deployedIn(), func(namespace string) bool { return slices.Contains(o.namespaces, namespace) })
+	others := slices.DeleteFunc(o.deployedIn(), func(namespace string) bool {
+		return slices.Contains(o.namespaces,
+			namespace)
+	})
 	if len(others) == 0 {
 		return
 	}
 	o.recorder.Warn(ctx, *events.Node(o.node), "original elsewhere", events.OriginalElsewhere, fmt.Sprintf(
-		"a Deployment %s runs in namespace %s, and new claims do not wait for it: if it is the local-path provisioner, scale it to 0, "+
+		"a Deployment %s runs in namespace %s, and new claims do not wait for it: if it is the local-path provisioner, "+
+			"scale it to 0, "+
 			"or add the namespace to --local-path-namespaces (HPP_LOCAL_PATH_NAMESPACES), which is %s",
 		deployment, events.FirstNames(others), strings.Join(o.namespaces, ",")))
 }
@@ -155,7 +162,8 @@ func (o *Original) warnElsewhere(ctx context.Context) {
 // tenant whose pods cannot use host paths cannot keep the node's claims waiting.
 func isHelper(p *corev1.Pod) bool {
 	named := strings.HasPrefix(p.Name, "helper-pod-create-") || strings.HasPrefix(p.Name, "helper-pod-delete-")
-	return named && slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "data" && v.HostPath != nil })
+	return named && slices.ContainsFunc(p.Spec.Volumes,
+		func(v corev1.Volume) bool { return v.Name == "data" && v.HostPath != nil })
 }
 
 // slim removes from a pod or a Deployment what this package does not need, so that the
@@ -177,5 +185,6 @@ func slim(object any) (any, error) {
 }
 
 func slimMeta(o metav1.Object) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()}
+	return metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(),
+		ResourceVersion: o.GetResourceVersion()}
 }

@@ -51,7 +51,8 @@ func (p *Paths) All() []string {
 // claim of that class.
 func (p *Paths) Of(class string) ([]string, error) {
 	if path, shared := p.shared[class]; shared {
-		return nil, fmt.Errorf("config.json has sharedFileSystemPath %q for class %q, and directories that nodes share are not offered: "+
+		return nil, fmt.Errorf("config.json has sharedFileSystemPath %q for class %q, and directories that nodes share are "+
+			"not offered: "+
 			"use another class, or keep the local-path provisioner for this one", path, class)
 	}
 	paths := p.every
@@ -63,7 +64,8 @@ func (p *Paths) Of(class string) ([]string, error) {
 		}
 	}
 	if len(paths) == 0 {
-		return nil, fmt.Errorf("config.json gives node %s no path for volumes of class %q: add one to nodePathMap, or choose another node", p.node, class)
+		return nil, fmt.Errorf("config.json gives node %s no path for volumes of class %q: add one to nodePathMap, or "+
+			"choose another node", p.node, class)
 	}
 	return paths, nil
 }

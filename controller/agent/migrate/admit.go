@@ -19,9 +19,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 )
 
-// The deletion of a PV cannot be reversed, so the API server is asked before it whether it admits the PV that
-// replaces it: before anything is written, because a migration that is cancelled later would write the old PV
-// twice at each attempt, and once more right before the deletion.
+// The deletion of a PV cannot be reversed, so the API server is asked before it whether it admits
+// the PV that replaces it: before anything is written, because a migration that is cancelled later
+// would write the old PV twice at each attempt, and once more right before the deletion.
 
 var (
 	// refusedFor is the pause after the API server refused a write of a migration.
@@ -56,8 +56,8 @@ func (m *Migrator) admit(ctx context.Context, pv, next *corev1.PersistentVolume)
 	return m.admitNew(ctx, next)
 }
 
-// admitNew asks the API server whether it admits the PV that replaces another one. It changes nothing. The answer
-// "already exists" admits it: the API server compares names last.
+// admitNew asks the API server whether it admits the PV that replaces another one. It changes
+// nothing. The answer "already exists" admits it: the API server compares names last.
 func (m *Migrator) admitNew(ctx context.Context, next *corev1.PersistentVolume) error {
 	_, err := m.client.CoreV1().PersistentVolumes().Create(ctx, next, metav1.CreateOptions{DryRun: dryRun})
 	if err == nil || apierrors.IsAlreadyExists(err) {
@@ -66,9 +66,9 @@ func (m *Migrator) admitNew(ctx context.Context, next *corev1.PersistentVolume) 
 	return fmt.Errorf("create the PV that replaces it: %w", err)
 }
 
-// refuse notes that the API server does not admit a migration, so that it is not tried again for a while. It records
-// an event if the answer is permanent. It returns errCancelled; err itself if the API server gave no answer, or if the
-// PV was changed or deleted meanwhile.
+// refuse notes that the API server does not admit a migration, so that it is not tried again for a
+// while. It records an event if the answer is permanent. It returns errCancelled; err itself if the
+// API server gave no answer, or if the PV was changed or deleted meanwhile.
 func (m *Migrator) refuse(ctx context.Context, pv *corev1.PersistentVolume, to string, err error) error {
 	if !errors.As(err, new(apierrors.APIStatus)) || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return err
@@ -77,13 +77,15 @@ func (m *Migrator) refuse(ctx context.Context, pv *corev1.PersistentVolume, to s
 		reason: fmt.Sprintf("the API server cannot tell whether it admits the migration: %v; nothing was changed", err)}
 	if live.Permanent(err) {
 		r.until, r.verdict = time.Now().Add(refusedFor), Refused
-		r.reason = fmt.Sprintf("the API server refuses a step: %v; the PV is as it was; correct what refuses it (docs/migration.md)%s", err, dryRunHint(err))
+		r.reason = fmt.Sprintf("the API server refuses a step: %v; the PV is as it was; correct what refuses it "+
+			"(docs/migration.md)%s", err, dryRunHint(err))
 		about := events.PV(pv)
 		if ref := pv.Spec.ClaimRef; ref != nil && ref.UID != "" {
 			about = *ref
 		}
 		m.events.Warn(ctx, about, "refused "+string(pv.UID), events.MigrationStopped, fmt.Sprintf(
-			"node %s: the migration to a %s PV does not begin: %s; the agent tries again every few minutes", m.name, backend(to), r.reason))
+			"node %s: the migration to a %s PV does not begin: %s; the agent tries again every few minutes", m.name, backend(to),
+			r.reason))
 	}
 	if before, ok := m.refusals[pv.Name]; !ok || before.reason != r.reason {
 		klog.FromContext(ctx).Info("Cannot migrate a PV now", "PV", pv.Name, "why", r.reason)
@@ -92,7 +94,8 @@ func (m *Migrator) refuse(ctx context.Context, pv *corev1.PersistentVolume, to s
 	return errCancelled
 }
 
-// dryRunHint returns what to do about a webhook that accepts no dry runs, or "". The error names the webhook.
+// dryRunHint returns what to do about a webhook that accepts no dry runs, or "". The error names
+// the webhook.
 func dryRunHint(err error) string {
 	if strings.Contains(err.Error(), "does not support dry run") {
 		return "; set the sideEffects of that webhook to None or NoneOnDryRun, or exclude persistentvolumes from its rules"
@@ -100,8 +103,8 @@ func dryRunHint(err error) string {
 	return ""
 }
 
-// refused gives a candidate the verdict of a refusal in place of Ready, and reports whether it is time to try again.
-// It forgets the refusal of a PV that was edited since, or made again.
+// refused gives a candidate the verdict of a refusal in place of Ready, and reports whether it is
+// time to try again. It forgets the refusal of a PV that was edited since, or made again.
 func (m *Migrator) refused(f *candidate) (retry bool) {
 	r, ok := m.refusals[f.PV]
 	switch {
@@ -115,8 +118,9 @@ func (m *Migrator) refused(f *candidate) (retry bool) {
 	return !time.Now().Before(r.until)
 }
 
-// prepare reads a PV again, whose verdict may be minutes old, and asks the API server whether it admits the
-// migration. It returns the candidate with its new verdict; errCancelled if it is not Ready or not admitted.
+// prepare reads a PV again, whose verdict may be minutes old, and asks the API server whether it
+// admits the migration. It returns the candidate with its new verdict; errCancelled if it is not
+// Ready or not admitted.
 func (m *Migrator) prepare(ctx context.Context, f candidate) (candidate, error) {
 	pv, err := live.PV(ctx, m.client, f.PV)
 	if err != nil {

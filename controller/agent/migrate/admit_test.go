@@ -115,7 +115,8 @@ func writes(m *Migrator) (all []string) {
 	return all
 }
 
-// What the API server does not admit is known before anything is written: to the PV, to the journal, or to the claim.
+// What the API server does not admit is known before anything is written: to the PV, to the
+// journal, or to the claim.
 func TestRefusedBeforeItBegins(t *testing.T) {
 	for name, row := range answers {
 		for _, verb := range []string{"create", "delete", "patch"} {
@@ -192,7 +193,8 @@ func TestRefusalEnds(t *testing.T) {
 	}
 }
 
-// The API server admitted the new PV, and does not any more when the old one is about to go: the old one stays as it was.
+// The API server admitted the new PV, and does not any more when the old one is about to go: the
+// old one stays as it was.
 func TestRefusedBeforeTheDeletion(t *testing.T) {
 	for name, row := range answers {
 		for _, verb := range []string{"create", "delete"} {
@@ -215,8 +217,8 @@ func TestRefusedBeforeTheDeletion(t *testing.T) {
 	}
 }
 
-// Older versions left the annotation on a PV that was promised to stay with Retain. It goes before the next migration begins,
-// which restores the policy of the annotation if it is cancelled.
+// Older versions left the annotation on a PV that was promised to stay with Retain. It goes before
+// the next migration begins, which restores the policy of the annotation if it is cancelled.
 func TestStalePolicyGoesFirst(t *testing.T) {
 	m, pvs := many(t, 1)
 	pv := pvs.all[0]
@@ -285,8 +287,8 @@ func readPVs(t *testing.T, m *Migrator) (all []types.UID) {
 	return all
 }
 
-// The old PV is gone when the API server changes its mind: journal and claim say why after ten seconds, whatever the error is,
-// and no other claim loses its PV.
+// The old PV is gone when the API server changes its mind: journal and claim say why after ten
+// seconds, whatever the error is, and no other claim loses its PV.
 func TestRefusedAfterTheDeletion(t *testing.T) {
 	for name, row := range answers {
 		t.Run(name, func(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// A migration is cancelled, and the API server does not admit that the PV gets its policy back: verdict and events say so, no
-// volume is deleted meanwhile, and it ends when the API server does.
+// A migration is cancelled, and the API server does not admit that the PV gets its policy back:
+// verdict and events say so, no volume is deleted meanwhile, and it ends when the API server does.
 func TestPolicyThatMayNotComeBack(t *testing.T) {
 	for name, row := range answers {
 		t.Run(name, func(t *testing.T) {
@@ -73,8 +73,8 @@ func TestUnwrittenJournal(t *testing.T) {
 	}
 }
 
-// The pool has another name since the migration began: the PV that is made has it, too, and one that was made before is
-// recognised.
+// The pool has another name since the migration began: the PV that is made has it, too, and one
+// that was made before is recognised.
 func TestPoolRenamedInTheMiddle(t *testing.T) {
 	m, pvs := many(t, 1)
 	old := pvs.all[0]
@@ -100,7 +100,8 @@ func TestPoolRenamedInTheMiddle(t *testing.T) {
 	}
 }
 
-// A webhook that answers late delays the migrations that are under way by seconds, not by the number of PVs.
+// A webhook that answers late delays the migrations that are under way by seconds, not by the
+// number of PVs.
 func TestSlowWebhook(t *testing.T) {
 	m, pvs := many(t, 12)
 	refuse(m, "create", true, answers["a webhook that is down"].err)

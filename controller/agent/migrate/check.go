@@ -149,9 +149,11 @@ func (m *Migrator) unserved(ctx context.Context) error {
 	case err != nil:
 		return readError("read CSIDriver "+m.driver, err)
 	case d.Spec.AttachRequired == nil || *d.Spec.AttachRequired:
-		return fmt.Errorf("the CSIDriver %s has not attachRequired: false, so pods would wait for an attacher; delete it, and apply the one of manifests/csi", m.driver)
+		return fmt.Errorf("the CSIDriver %s has not attachRequired: false, so pods would wait for an attacher; delete it, "+
+			"and apply the one of manifests/csi", m.driver)
 	case d.Spec.FSGroupPolicy != nil && *d.Spec.FSGroupPolicy == "File":
-		return fmt.Errorf("the CSIDriver %s has fsGroupPolicy: File, so the kubelet would change the groups of files; set ReadWriteOnceWithFSType", m.driver)
+		return fmt.Errorf("the CSIDriver %s has fsGroupPolicy: File, so the kubelet would change the groups of files; set "+
+			"ReadWriteOnceWithFSType", m.driver)
 	}
 	n, err := m.client.StorageV1().CSINodes().Get(ctx, m.name, metav1.GetOptions{})
 	switch {

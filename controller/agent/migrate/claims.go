@@ -13,19 +13,21 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 )
 
-// claimsFor is how long a list of claims counts. The PVs that it is for are minutes old too, and are read again
-// before their migration begins.
+// claimsFor is how long a list of claims counts. The PVs that it is for are minutes old too, and
+// are read again before their migration begins.
 var claimsFor = timing.Scaled(time.Minute)
 
-// listedClaims are the claims of PVs of other provisioners in one namespace. The informer has only those of this
-// provisioner.
+// listedClaims are the claims of PVs of other provisioners in one namespace. The informer has only
+// those of this provisioner.
 type listedClaims struct {
 	at    time.Time
 	byUID map[types.UID]*corev1.PersistentVolumeClaim
 }
 
-// claim returns the claim that a PV names by its UID, nil if it is gone. With fresh it reads the API server.
-func (m *Migrator) claim(ctx context.Context, pv *corev1.PersistentVolume, fresh bool) (*corev1.PersistentVolumeClaim, error) {
+// claim returns the claim that a PV names by its UID, nil if it is gone. With fresh it reads the
+// API server.
+func (m *Migrator) claim(ctx context.Context, pv *corev1.PersistentVolume,
+	fresh bool) (*corev1.PersistentVolumeClaim, error) {
 	ref := pv.Spec.ClaimRef
 	if ref == nil || ref.UID == "" {
 		return nil, nil
@@ -44,9 +46,10 @@ func (m *Migrator) claim(ctx context.Context, pv *corev1.PersistentVolume, fresh
 	return live.ClaimOf(ctx, m.client, pv)
 }
 
-// listedClaim returns a claim from a list of its namespace, which may be claimsFor old: a node may have hundreds of such
-// PVs, and a plan needs all of their claims at every check.
-func (m *Migrator) listedClaim(ctx context.Context, ref *corev1.ObjectReference) (*corev1.PersistentVolumeClaim, error) {
+// listedClaim returns a claim from a list of its namespace, which may be claimsFor old: a node may
+// have hundreds of such PVs, and a plan needs all of their claims at every check.
+func (m *Migrator) listedClaim(ctx context.Context,
+	ref *corev1.ObjectReference) (*corev1.PersistentVolumeClaim, error) {
 	maps.DeleteFunc(m.listed, func(_ string, l listedClaims) bool { return time.Since(l.at) > claimsFor })
 	l, ok := m.listed[ref.Namespace]
 	if !ok {

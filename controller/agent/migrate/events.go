@@ -21,7 +21,8 @@ func (m *Migrator) announce(ctx context.Context, j *job, claim *corev1.Persisten
 }
 
 // finished records the end of a migration, on the PV if the note leaves something to do.
-func (m *Migrator) finished(ctx context.Context, j *job, pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, note string) {
+func (m *Migrator) finished(ctx context.Context, j *job, pv *corev1.PersistentVolume,
+	claim *corev1.PersistentVolumeClaim, note string) {
 	switch {
 	case note != "":
 		m.events.Warn(ctx, events.PV(pv), "migrated", events.MigrationStopped, note)
@@ -47,7 +48,8 @@ func (m *Migrator) unreadable(ctx context.Context, f candidate) {
 
 // halted records on claim and PV why a migration cannot continue.
 func (m *Migrator) halted(ctx context.Context, j *job, why string) {
-	message := fmt.Sprintf("node %s: the migration to a %s PV stopped: %s; it continues when the cause is gone", m.name, backend(j.to), why)
+	message := fmt.Sprintf("node %s: the migration to a %s PV stopped: %s; it continues when the cause is gone", m.name,
+		backend(j.to), why)
 	if claim, err := m.claim(ctx, j.new, true); err == nil && claim != nil {
 		m.events.Warn(ctx, events.Claim(claim), "stopped "+string(j.old.UID), events.MigrationStopped, message)
 	}

@@ -71,7 +71,8 @@ func foreign(t *testing.T, n int) (*Migrator, *foreignPVs) {
 	return m, pvs
 }
 
-// A kill right after the first write leaves a journal, which every mode but run takes back, with the record.
+// A kill right after the first write leaves a journal, which every mode but run takes back, with
+// the record.
 func TestTakenBackInEveryMode(t *testing.T) {
 	for _, mode := range []settings.MigrateMode{settings.MigrateOff, settings.MigratePlan, settings.MigrateBack, settings.MigrateAnnotated} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -93,8 +94,8 @@ func TestTakenBackInEveryMode(t *testing.T) {
 	}
 }
 
-// What an agent adopted when it served that provisioner is in use: it stays recorded and allocated, in every mode and also after a
-// migration that was cancelled.
+// What an agent adopted when it served that provisioner is in use: it stays recorded and allocated,
+// in every mode and also after a migration that was cancelled.
 func TestRecordOfBeforeStays(t *testing.T) {
 	for _, mode := range []settings.MigrateMode{settings.MigrateOff, settings.MigratePlan, settings.MigrateBack, settings.MigrateAnnotated} {
 		t.Run(string(mode), func(t *testing.T) {

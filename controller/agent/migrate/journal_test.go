@@ -75,7 +75,8 @@ func TestIsNew(t *testing.T) {
 	}
 }
 
-// A journal that cannot be read stops its volume, with words, and no other: neither another version's nor one that a person edited.
+// A journal that cannot be read stops its volume, with words, and no other: neither another
+// version's nor one that a person edited.
 func TestUnreadableJournal(t *testing.T) {
 	encode := func(edit func(*corev1.PersistentVolume)) json.RawMessage {
 		pv := older()

@@ -3,7 +3,8 @@ package migrate
 import "github.com/prometheus/client_golang/prometheus"
 
 var volumesDesc = prometheus.NewDesc("kubevirt_hpp_migration_volumes",
-	"Number of volumes whose PV is or was a hostPath PV, by the verdict of the last migration check.", []string{"verdict"}, nil)
+	"Number of volumes whose PV is or was a hostPath PV, by the verdict of the last migration check.", []string{"verdict"},
+	nil)
 
 // Describe implements prometheus.Collector.
 func (m *Migrator) Describe(out chan<- *prometheus.Desc) { out <- volumesDesc }

@@ -124,7 +124,8 @@ func New(c Config) (*Migrator, error) {
 		c.Step = func(string) {}
 	}
 	m := &Migrator{
-		client: c.Client, name: c.Node, pools: c.Pools, driver: c.Driver, pvs: c.PVs, events: c.Events, mode: c.Mode, used: c.Used,
+		client: c.Client, name: c.Node, pools: c.Pools, driver: c.Driver, pvs: c.PVs, events: c.Events, mode: c.Mode,
+		used: c.Used,
 		step: c.Step, refusals: map[string]refusal{}, listed: map[string]listedClaims{}, wake: make(chan struct{}, 1),
 	}
 	m.report.Store(&Report{Node: m.name, Mode: m.mode})

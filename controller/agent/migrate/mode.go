@@ -29,7 +29,8 @@ func target(m settings.MigrateMode, pv *corev1.PersistentVolume) (string, error)
 		mode = m
 	case settings.MigrateOff, settings.MigrateRun, settings.MigrateBack:
 	default:
-		return "", fmt.Errorf("annotation %s is %q; it must be one of %q", contract.AnnMigrate, mode, []settings.MigrateMode{settings.MigrateRun, settings.MigrateBack, settings.MigrateOff})
+		return "", fmt.Errorf("annotation %s is %q; it must be one of %q", contract.AnnMigrate, mode,
+			[]settings.MigrateMode{settings.MigrateRun, settings.MigrateBack, settings.MigrateOff})
 	}
 	switch mode {
 	case settings.MigrateRun, settings.MigratePlan:

@@ -25,8 +25,8 @@ type Report struct {
 	Node    string               `json:"node"`
 	Mode    settings.MigrateMode `json:"mode"`
 	Entries []Entry              `json:"volumes"`
-	// Checked is when the agent made the plan, the zero time before its first check. It does not watch pods: a plan may
-	// name one that ended within checkEvery.
+	// Checked is when the agent made the plan, the zero time before its first check. It does not
+	// watch pods: a plan may name one that ended within checkEvery.
 	Checked time.Time `json:"checked,omitzero"`
 }
 

@@ -10,7 +10,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// A PV that was tried alone keeps its annotation, which keeps it from going back with the others: the plan says so.
+// A PV that was tried alone keeps its annotation, which keeps it from going back with the others:
+// the plan says so.
 func TestPlanNamesTheAnnotationThatStays(t *testing.T) {
 	s := ordinary(openPool(t))
 	_, csi, _, _ := served(settings.MigrateRun).verdict(s)

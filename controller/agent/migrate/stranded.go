@@ -10,9 +10,10 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// An administrator may replace an agent of both backends by one of a single backend while a migration is in progress.
-// That agent cancels it if the old PV is there, and finishes it if it serves the new one. Otherwise the claim stays
-// Lost until an agent of the other backend runs, and this one is not ready.
+// An administrator may replace an agent of both backends by one of a single backend while a
+// migration is in progress. That agent cancels it if the old PV is there, and finishes it if it
+// serves the new one. Otherwise the claim stays Lost until an agent of the other backend runs, and
+// this one is not ready.
 
 // unchanged reports whether a PV is the old one and is not being deleted.
 func unchanged(j *job, pv *corev1.PersistentVolume) bool {
@@ -25,7 +26,8 @@ func unserved(to string) string {
 	if to == toCSI {
 		form = "manifests/csi"
 	}
-	return fmt.Sprintf("this agent serves no %s PVs; apply %s or manifests/examples/both-modes, whose agent finishes it", backend(to), form)
+	return fmt.Sprintf("this agent serves no %s PVs; apply %s or manifests/examples/both-modes, whose agent finishes it",
+		backend(to), form)
 }
 
 // noteStranded notes for Stranded which of the open migrations this agent cannot finish.
@@ -44,7 +46,8 @@ func (m *Migrator) noteStranded(open []candidate) {
 	m.stranded.Store(&text)
 }
 
-// Stranded returns an error if this agent cannot finish a migration that it found. The error names the agent that can.
+// Stranded returns an error if this agent cannot finish a migration that it found. The error names
+// the agent that can.
 func (m *Migrator) Stranded() error {
 	if text := m.stranded.Load(); text != nil {
 		return errors.New(*text)
@@ -52,8 +55,8 @@ func (m *Migrator) Stranded() error {
 	return nil
 }
 
-// Open returns an error if a PV of a volume in the pools is being replaced, for an agent that has no Migrator because it
-// does not use the API server. The error names an agent that finishes it.
+// Open returns an error if a PV of a volume in the pools is being replaced, for an agent that has
+// no Migrator because it does not use the API server. The error names an agent that finishes it.
 func Open(pools *volume.Pools) error {
 	var all []string
 	for _, pool := range pools.All() {

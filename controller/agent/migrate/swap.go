@@ -168,8 +168,8 @@ func (m *Migrator) cutOver(ctx context.Context, j *job, pv *corev1.PersistentVol
 	return again, m.unlessRefused(ctx, j, pv, m.remove(ctx, pv))
 }
 
-// unlessRefused cancels the migration if err is an answer by which the API server does not admit a step of it. It
-// returns err otherwise. The old PV is there.
+// unlessRefused cancels the migration if err is an answer by which the API server does not admit a
+// step of it. It returns err otherwise. The old PV is there.
 func (m *Migrator) unlessRefused(ctx context.Context, j *job, pv *corev1.PersistentVolume, err error) error {
 	if err == nil {
 		return nil
@@ -188,7 +188,8 @@ func (m *Migrator) finalize(ctx context.Context, pv *corev1.PersistentVolume) (s
 		return again, m.retain(ctx, pv)
 	}
 	if others := otherFinalizers(pv); len(others) > 0 {
-		return over, stopped(fmt.Sprintf("PV %s was deleted, and finalizers of other controllers keep it: %q; the migration continues when they are gone",
+		return over, stopped(fmt.Sprintf("PV %s was deleted, and finalizers of other controllers keep it: %q; the "+
+			"migration continues when they are gone",
 			pv.Name, others))
 	}
 	return again, m.release(ctx, pv)
@@ -197,7 +198,8 @@ func (m *Migrator) finalize(ctx context.Context, pv *corev1.PersistentVolume) (s
 // complete does the steps from the new PV to the end.
 func (m *Migrator) complete(ctx context.Context, j *job, pv *corev1.PersistentVolume) (state, error) {
 	if pv.DeletionTimestamp != nil {
-		return over, stopped(fmt.Sprintf("the new PV %s is being deleted; when it is gone the agent creates it again", pv.Name))
+		return over, stopped(fmt.Sprintf("the new PV %s is being deleted; when it is gone the agent creates it again",
+			pv.Name))
 	}
 	claim, err := m.claim(ctx, pv, true)
 	if err != nil {
@@ -213,7 +215,8 @@ func (m *Migrator) complete(ctx context.Context, j *job, pv *corev1.PersistentVo
 	case claim == nil:
 	case phase != corev1.VolumeBound:
 		return waits, nil
-	case claim.Status.Phase != corev1.ClaimBound && claim.Annotations[contract.AnnMigrated] != string(pv.UID) && !j.touched:
+	case claim.Status.Phase != corev1.ClaimBound && claim.Annotations[contract.AnnMigrated] != string(pv.UID) &&
+		!j.touched:
 		err := m.touch(ctx, claim, pv)
 		if j.touched = live.Permanent(err); j.touched {
 			err = nil // the controller-manager checks all claims every 15 seconds
@@ -232,7 +235,8 @@ func (m *Migrator) complete(ctx context.Context, j *job, pv *corev1.PersistentVo
 	return over, m.finish(ctx, j, pv, claim, note)
 }
 
-func (m *Migrator) finish(ctx context.Context, j *job, pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, note string) error {
+func (m *Migrator) finish(ctx context.Context, j *job, pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim,
+	note string) error {
 	var err error
 	if j.to == toHostPath {
 		foreign := m.pvs.IsForeign(pv)
@@ -245,13 +249,15 @@ func (m *Migrator) finish(ctx context.Context, j *job, pv *corev1.PersistentVolu
 	if err != nil {
 		return err
 	}
-	klog.FromContext(ctx).Info("Migrated", "PV", pv.Name, "to", j.to, "pool", j.pool.Path(), "directory", j.volume, "note", note)
+	klog.FromContext(ctx).Info("Migrated", "PV", pv.Name, "to", j.to, "pool", j.pool.Path(), "directory", j.volume, "note",
+		note)
 	m.finished(ctx, j, pv, claim, note)
 	return nil
 }
 
-// unwritten stops a migration whose journal cannot be written, because the disk is full for example. It returns err if the
-// pool is not ready, which package monitor reports, or if another call ended the migration.
+// unwritten stops a migration whose journal cannot be written, because the disk is full for
+// example. It returns err if the pool is not ready, which package monitor reports, or if another
+// call ended the migration.
 func unwritten(err error) error {
 	if errors.Is(err, volume.ErrNotReady) || errors.Is(err, volume.ErrConflict) {
 		return err
@@ -265,7 +271,8 @@ func (m *Migrator) cancel(ctx context.Context, j *job, pv *corev1.PersistentVolu
 	if pv != nil {
 		switch err := m.restore(ctx, pv); {
 		case err != nil && live.Permanent(err):
-			return over, stopped(fmt.Sprintf("it is cancelled (%s), and the API server does not admit that the PV gets its policy %s back: %v; "+
+			return over, stopped(fmt.Sprintf("it is cancelled (%s), and the API server does not admit that the PV gets its "+
+				"policy %s back: %v; "+
 				"the PV has policy Retain until then", why, contract.Policy(pv), err))
 		case err != nil:
 			return over, err

@@ -38,8 +38,8 @@ func (l oneVolume) Validate(context.Context, *corev1.PersistentVolume, bool) (*v
 	return l.pool, v, err
 }
 
-// begun returns a migration of older() that has just begun, and a migrator that would take it on. The API server
-// has the PV as the edit leaves it, its claim, and all that a CSI PV needs.
+// begun returns a migration of older() that has just begun, and a migrator that would take it on.
+// The API server has the PV as the edit leaves it, its claim, and all that a CSI PV needs.
 func begun(t *testing.T, edit func(*corev1.PersistentVolume)) (*Migrator, *job) {
 	t.Helper()
 	pool := openPool(t)
@@ -81,8 +81,8 @@ func begun(t *testing.T, edit func(*corev1.PersistentVolume)) (*Migrator, *job) 
 	return m, j
 }
 
-// heedDryRuns makes a fake client answer dry runs as an API server that admits all of them does. By itself it would
-// carry them out.
+// heedDryRuns makes a fake client answer dry runs as an API server that admits all of them does. By
+// itself it would carry them out.
 func heedDryRuns(client *fake.Clientset) {
 	client.PrependReactor("*", "persistentvolumes", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		pv := &corev1.PersistentVolume{}
@@ -139,8 +139,8 @@ func TestEditedPVIsNotReplaced(t *testing.T) {
 	}
 }
 
-// A PV with policy Delete must never go while its volume stays: other provisioners and the loop of an older version
-// would take the volume for one to be removed.
+// A PV with policy Delete must never go while its volume stays: other provisioners and the loop of
+// an older version would take the volume for one to be removed.
 func TestDeletedPVIsRetainedBeforeItGoes(t *testing.T) {
 	m, j := begun(t, func(pv *corev1.PersistentVolume) {
 		now := metav1.Now()
@@ -165,7 +165,8 @@ func TestDeletedPVIsRetainedBeforeItGoes(t *testing.T) {
 	}
 }
 
-// The claim is deleted in the middle: the PV stays with Retain for good, and nothing on it says otherwise.
+// The claim is deleted in the middle: the PV stays with Retain for good, and nothing on it says
+// otherwise.
 func TestPolicyAfterLostClaim(t *testing.T) {
 	m, j := begun(t, func(*corev1.PersistentVolume) {})
 	c := m.client.(apitest.Lister)
@@ -195,7 +196,8 @@ func TestPolicyAfterLostClaim(t *testing.T) {
 	}
 }
 
-// The pool has another path since the old PV went: the PV that is made has it, too, and one that was made before is recognised.
+// The pool has another path since the old PV went: the PV that is made has it, too, and one that
+// was made before is recognised.
 func TestPoolMovedInTheMiddle(t *testing.T) {
 	m, pvs := many(t, 1)
 	data, err := encodePV(pvs.all[0])
@@ -224,8 +226,8 @@ func TestPoolMovedInTheMiddle(t *testing.T) {
 	}
 }
 
-// An agent that does not serve the new PV cancels a migration while the old PV is there. After that it leaves everything as it
-// is, and says on the claim and at /readyz whose turn it is.
+// An agent that does not serve the new PV cancels a migration while the old PV is there. After that
+// it leaves everything as it is, and says on the claim and at /readyz whose turn it is.
 func TestStranded(t *testing.T) {
 	for name, row := range map[string]struct {
 		deleted  bool
@@ -278,7 +280,8 @@ func TestStranded(t *testing.T) {
 	}
 }
 
-// An agent whose role does not allow to annotate claims waits for the controller-manager's next resync.
+// An agent whose role does not allow to annotate claims waits for the controller-manager's next
+// resync.
 func TestClaimMayNotBeAnnotated(t *testing.T) {
 	m, j := begun(t, func(*corev1.PersistentVolume) {})
 	c := m.client.(apitest.Lister)

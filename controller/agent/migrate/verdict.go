@@ -99,18 +99,22 @@ func (n *node) stays(s subject, moved bool) string {
 	if n.mode != settings.MigrateBack || !moved || value == "" {
 		return ""
 	}
-	return fmt.Sprintf("its annotation takes precedence over the mode: kubectl annotate pv %s %s-", s.pv.Name, contract.AnnMigrate)
+	return fmt.Sprintf("its annotation takes precedence over the mode: kubectl annotate pv %s %s-", s.pv.Name,
+		contract.AnnMigrate)
 }
 
-// recorded returns a note on a volume of another provisioner that has a record although no migration created it.
+// recorded returns a note on a volume of another provisioner that has a record although no
+// migration created it.
 func (n *node) recorded(s subject) string {
 	if s.v.State == "" || s.pv.Spec.CSI != nil || !n.pvs.IsForeign(s.pv) {
 		return ""
 	}
-	return fmt.Sprintf("the agent has a record of it, from COMPAT or an older version, and keeps it: %d bytes stay allocated", s.v.Bytes)
+	return fmt.Sprintf("the agent has a record of it, from COMPAT or an older version, and keeps it: %d bytes stay "+
+		"allocated", s.v.Bytes)
 }
 
-// fits returns an error if the record of a volume is too long with a PV and the one that replaces it in its journal.
+// fits returns an error if the record of a volume is too long with a PV and the one that replaces
+// it in its journal.
 func fits(r record.Record, old, next *corev1.PersistentVolume) error {
 	before, err := encodePV(old)
 	if err != nil {
@@ -138,8 +142,8 @@ func note(v volume.Volume) string {
 	return v.Migration.Stopped
 }
 
-// kept returns a PV whose last migration ended with a note: it keeps the policy that it has. Older versions left
-// AnnPolicy on it.
+// kept returns a PV whose last migration ended with a note: it keeps the policy that it has. Older
+// versions left AnnPolicy on it.
 func kept(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 	pv = pv.DeepCopy()
 	delete(pv.Annotations, contract.AnnPolicy)
@@ -164,14 +168,16 @@ func (n *node) successor(s subject, to string) (*corev1.PersistentVolume, error)
 		return nil, err
 	}
 	if len(s.v.Name) > contract.MaxHandle {
-		return nil, fmt.Errorf("the name of its directory has %d bytes, and a CSI volume handle at most %d; it stays a hostPath PV",
+		return nil, fmt.Errorf("the name of its directory has %d bytes, and a CSI volume handle at most %d; it stays a "+
+			"hostPath PV",
 			len(s.v.Name), contract.MaxHandle)
 	}
 	return contract.MigratedCSIPV(s.pv, n.driver, s.v.Name, s.pool.Name(), size(s), at), nil
 }
 
-// size returns what is allocated to the volume. If that is not known, it returns the smaller of the claim's request,
-// which may be a growth that was refused, and the PV's capacity, which may be the size of the whole disk.
+// size returns what is allocated to the volume. If that is not known, it returns the smaller of the
+// claim's request, which may be a growth that was refused, and the PV's capacity, which may be the
+// size of the whole disk.
 func size(s subject) resource.Quantity {
 	has := *s.pv.Spec.Capacity.Storage()
 	if s.v.Bytes > 0 {
@@ -212,8 +218,10 @@ func (s *subject) check() error {
 	switch {
 	case pv.DeletionTimestamp != nil:
 		return errors.New("the PV is being deleted")
-	case !slices.Contains([]string{"", string(corev1.PersistentVolumeReclaimDelete), string(corev1.PersistentVolumeReclaimRetain)}, pv.Annotations[contract.AnnPolicy]):
-		return fmt.Errorf("its annotation %s is %q, and no policy: remove it", contract.AnnPolicy, pv.Annotations[contract.AnnPolicy])
+	case !slices.Contains([]string{"", string(corev1.PersistentVolumeReclaimDelete),
+		string(corev1.PersistentVolumeReclaimRetain)}, pv.Annotations[contract.AnnPolicy]):
+		return fmt.Errorf("its annotation %s is %q, and no policy: remove it", contract.AnnPolicy,
+			pv.Annotations[contract.AnnPolicy])
 	case len(others) > 0:
 		return fmt.Errorf("the PV has finalizers of other controllers: %q", others)
 	case s.v.Missing:

@@ -34,7 +34,8 @@ func openPool(t *testing.T) *volume.Pool {
 	return pool
 }
 
-// older is the PV of the provisioner before this one: the whole disk's size, and a path without a type.
+// older is the PV of the provisioner before this one: the whole disk's size, and a path without a
+// type.
 func older() *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{

@@ -40,20 +40,22 @@ func (m *Migrator) restore(ctx context.Context, pv *corev1.PersistentVolume) err
 	m.step("migrate.restore")
 	meta := map[string]any{"annotations": map[string]any{contract.AnnPolicy: nil}}
 	policy := contract.Policy(pv)
-	if policy == corev1.PersistentVolumeReclaimDelete && pv.DeletionTimestamp == nil && !m.pvs.IsForeign(pv) && !slices.Contains(pv.Finalizers, contract.Finalizer) {
+	if policy == corev1.PersistentVolumeReclaimDelete && pv.DeletionTimestamp == nil && !m.pvs.IsForeign(pv) &&
+		!slices.Contains(pv.Finalizers, contract.Finalizer) {
 		meta["finalizers"] = append(slices.Clone(pv.Finalizers), contract.Finalizer)
 	}
 	return m.patchPV(ctx, pv, meta, map[string]any{"persistentVolumeReclaimPolicy": policy}, metav1.PatchOptions{})
 }
 
-// keep leaves the policy at Retain for good: it removes the annotation AnnPolicy, by which a later migration, or the end
-// of this one, would set another. It does nothing without the annotation.
+// keep leaves the policy at Retain for good: it removes the annotation AnnPolicy, by which a later
+// migration, or the end of this one, would set another. It does nothing without the annotation.
 func (m *Migrator) keep(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if pv.Annotations[contract.AnnPolicy] == "" {
 		return nil
 	}
 	m.step("migrate.keep")
-	return m.patchPV(ctx, pv, map[string]any{"annotations": map[string]any{contract.AnnPolicy: nil}}, nil, metav1.PatchOptions{})
+	return m.patchPV(ctx, pv, map[string]any{"annotations": map[string]any{contract.AnnPolicy: nil}}, nil,
+		metav1.PatchOptions{})
 }
 
 // remove deletes the PV.
@@ -90,11 +92,13 @@ func (m *Migrator) touch(ctx context.Context, claim *corev1.PersistentVolumeClai
 	if err != nil {
 		return err
 	}
-	_, err = m.client.CoreV1().PersistentVolumeClaims(claim.Namespace).Patch(ctx, claim.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = m.client.CoreV1().PersistentVolumeClaims(claim.Namespace).Patch(ctx, claim.Name, types.MergePatchType, patch,
+		metav1.PatchOptions{})
 	return err
 }
 
-func (m *Migrator) patchPV(ctx context.Context, pv *corev1.PersistentVolume, meta, spec map[string]any, o metav1.PatchOptions) error {
+func (m *Migrator) patchPV(ctx context.Context, pv *corev1.PersistentVolume, meta, spec map[string]any,
+	o metav1.PatchOptions) error {
 	patch, err := patchOf(pv.UID, pv.ResourceVersion, meta, spec)
 	if err != nil {
 		return err

@@ -43,10 +43,11 @@ var (
 	availableDesc = poolDesc("available_bytes", "Bytes available to new claims.")
 	volumesDesc   = poolDesc("volumes", "Number of volumes by state.", "state")
 	missingDesc   = poolDesc("missing_volumes", "Number of volumes whose directory is missing.")
-	quotaDesc     = poolDesc("quota_enforced", "1 if the pool enforces quotas, 0 if it does not; the label method names the kernel's interface.", "method")
-	damagedDesc   = poolDesc("damaged_records", "Number of records that the agent cannot read.")
-	trashDesc     = poolDesc("trash_entries", "Number of deleted volumes that the last purge left in the trash.")
-	stuckDesc     = poolDesc("stuck_trash_entries", "Number of trash entries that the last purge could not remove.")
+	quotaDesc     = poolDesc("quota_enforced", "1 if the pool enforces quotas, 0 if it does not; the label method names "+
+		"the kernel's interface.", "method")
+	damagedDesc = poolDesc("damaged_records", "Number of records that the agent cannot read.")
+	trashDesc   = poolDesc("trash_entries", "Number of deleted volumes that the last purge left in the trash.")
+	stuckDesc   = poolDesc("stuck_trash_entries", "Number of trash entries that the last purge could not remove.")
 )
 
 // Describe implements prometheus.Collector.
@@ -94,7 +95,8 @@ func notReady(pool *volume.Pool) []prometheus.Metric {
 
 func collectPool(pool *volume.Pool) (all []prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		all = append(all, prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, append([]string{pool.Name()}, labels...)...))
+		all = append(all, prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v,
+			append([]string{pool.Name()}, labels...)...))
 	}
 	space, err := pool.Space()
 	if err != nil {

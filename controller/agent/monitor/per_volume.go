@@ -21,7 +21,8 @@ func NewVolumeCollector(pools []*volume.Pool) *VolumeCollector {
 }
 
 var (
-	volumeUsedDesc = volumeDesc("used_bytes", "Bytes that a volume uses, from the kernel's quota or from the last walk of its directory.")
+	volumeUsedDesc = volumeDesc("used_bytes", "Bytes that a volume uses, from the kernel's quota or from the last walk "+
+		"of its directory.")
 	quotaBytesDesc = volumeDesc("quota_bytes", "Quota of a volume in bytes. A volume without a quota has no series.")
 )
 
@@ -51,10 +52,12 @@ func collectUses(p *volume.Pool) (all []prometheus.Metric) {
 	for _, use := range uses {
 		labels := ownerLabels(p.Name(), use.Volume)
 		if use.Known {
-			all = append(all, prometheus.MustNewConstMetric(volumeUsedDesc, prometheus.GaugeValue, float64(use.Bytes), labels...))
+			all = append(all, prometheus.MustNewConstMetric(volumeUsedDesc, prometheus.GaugeValue, float64(use.Bytes),
+				labels...))
 		}
 		if use.Exact {
-			all = append(all, prometheus.MustNewConstMetric(quotaBytesDesc, prometheus.GaugeValue, float64(use.Volume.Bytes), labels...))
+			all = append(all, prometheus.MustNewConstMetric(quotaBytesDesc, prometheus.GaugeValue, float64(use.Volume.Bytes),
+				labels...))
 		}
 	}
 	return all

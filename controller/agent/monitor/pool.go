@@ -57,7 +57,8 @@ type PoolMonitor struct {
 
 // NewPoolMonitor returns a monitor of a pool that the caller has opened. It reports
 // probes to probes, from NewProbes. The caller calls Run once.
-func NewPoolMonitor(pool *volume.Pool, recorder clientrecord.EventRecorder, node *corev1.ObjectReference, probes *prometheus.GaugeVec, changed func()) *PoolMonitor {
+func NewPoolMonitor(pool *volume.Pool, recorder clientrecord.EventRecorder, node *corev1.ObjectReference,
+	probes *prometheus.GaugeVec, changed func()) *PoolMonitor {
 	return &PoolMonitor{Pool: pool, Recorder: recorder, Node: node, Changed: changed,
 		lastProbe: probes.WithLabelValues(pool.Name()), wake: make(chan struct{}, 1)}
 }
@@ -103,7 +104,8 @@ func (m *PoolMonitor) probe(ctx context.Context) {
 			m.Changed()
 		case err == nil && !ready:
 			log.Info("The pool is ready again", "id", m.Pool.ID())
-			m.Recorder.Eventf(m.Node, corev1.EventTypeNormal, events.PoolReady, "pool %s in %s is ready again", m.Pool.Name(), m.Pool.Path())
+			m.Recorder.Eventf(m.Node, corev1.EventTypeNormal, events.PoolReady, "pool %s in %s is ready again", m.Pool.Name(),
+				m.Pool.Path())
 			m.Changed()
 			m.Purge()
 		}
@@ -111,7 +113,8 @@ func (m *PoolMonitor) probe(ctx context.Context) {
 			if reported = damaged; len(damaged) > 0 {
 				log.Info("Records are damaged; the agent does not touch them and their volumes", "records", damaged)
 				m.Recorder.Eventf(m.Node, corev1.EventTypeWarning, events.RecordsDamaged,
-					"pool %s in %s: the agent cannot read %s and does not touch their volumes: %s; \"hostpath-provisioner inspect %s\" in its container shows the reasons",
+					"pool %s in %s: the agent cannot read %s and does not touch their volumes: %s; \"hostpath-provisioner inspect "+
+						"%s\" in its container shows the reasons",
 					m.Pool.Name(), m.Pool.Path(), events.Count(len(damaged), "record"), events.FirstNames(damaged), m.Pool.Path())
 			}
 		}
@@ -135,7 +138,8 @@ func (m *PoolMonitor) moved(log klog.Logger, was string) string {
 	if was != "" && is != was {
 		log.Info("The pool was empty and moved to the disk that is mounted at its path now", "id", is, "was", was)
 		m.Recorder.Eventf(m.Node, corev1.EventTypeNormal, events.PoolMoved,
-			"pool %s in %s was empty and moved to the disk that is mounted there now: its identity is %s, and was %s", m.Pool.Name(), m.Pool.Path(), is, was)
+			"pool %s in %s was empty and moved to the disk that is mounted there now: its identity is %s, and was %s",
+			m.Pool.Name(), m.Pool.Path(), is, was)
 		m.Changed()
 	}
 	return is

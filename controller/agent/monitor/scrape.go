@@ -31,7 +31,8 @@ type reading struct {
 
 // each sends the result of read for every pool, or that of fallback if read does not
 // return in time. It reads the pools in parallel.
-func (s *scrape) each(out chan<- prometheus.Metric, pools []*volume.Pool, read, fallback func(*volume.Pool) []prometheus.Metric) {
+func (s *scrape) each(out chan<- prometheus.Metric, pools []*volume.Pool, read,
+	fallback func(*volume.Pool) []prometheus.Metric) {
 	readings := make([]*reading, len(pools))
 	for i, p := range pools {
 		readings[i] = s.start(p, read)

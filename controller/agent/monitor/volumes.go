@@ -143,7 +143,8 @@ func ownerReference(r record.Record) *corev1.ObjectReference {
 
 var (
 	publishedDesc = poolDesc("published_volumes", "Number of CSI volumes that were mounted for pods at the last check.")
-	abnormalDesc  = volumeDesc("abnormal", "1 for each published volume that had a problem at the last check; the label reason names the problem.", "reason")
+	abnormalDesc  = volumeDesc("abnormal", "1 for each published volume that had a problem at the last check; the label "+
+		"reason names the problem.", "reason")
 )
 
 // Describe implements prometheus.Collector.

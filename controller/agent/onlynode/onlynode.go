@@ -105,7 +105,8 @@ func (g *Guard) check(ctx context.Context, nodes []*corev1.Node) {
 	before := g.found.Swap(&now)
 	switch {
 	case now != nil:
-		g.events.Warn(ctx, *events.Node(g.node), "nodes", events.SeveralNodes, now.Error()+"; new claims wait. Existing volumes are not affected")
+		g.events.Warn(ctx, *events.Node(g.node), "nodes", events.SeveralNodes,
+			now.Error()+"; new claims wait. Existing volumes are not affected")
 	case before != nil && *before != nil:
 		klog.FromContext(ctx).Info("This node is the only one that pods can run on; new claims are served")
 		g.changed()

@@ -12,7 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// nodes makes a node of each name. A name with a minus is that of a cordoned node, one with an asterisk that of a tainted one.
+// nodes makes a node of each name. A name with a minus is that of a cordoned node, one with an
+// asterisk that of a tainted one.
 func nodes(names ...string) (all []*corev1.Node) {
 	for _, name := range names {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: strings.TrimRight(name, "-*")}}

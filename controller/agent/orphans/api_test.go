@@ -28,8 +28,8 @@ import (
 // answers are answers of an API server; see apitest.Paths.
 type answers = map[string]any
 
-// orphaned returns a checker without a grace period, whose API server has these answers, and the bound
-// volume of its pool. The agent has no PV in memory.
+// orphaned returns a checker without a grace period, whose API server has these answers, and the
+// bound volume of its pool. The agent has no PV in memory.
 func orphaned(t *testing.T, says answers) (*Checker, volume.Volume) {
 	t.Helper()
 	pool, err := volume.New(volume.Config{Name: "legacy", Path: filepath.Join(t.TempDir(), "pool")})
@@ -127,7 +127,8 @@ func TestOrphanIsKept(t *testing.T) {
 	}
 }
 
-// A clock that jumps does not end the grace period: agents must have run for as long, in one life or in several.
+// A clock that jumps does not end the grace period: agents must have run for as long, in one life
+// or in several.
 func TestOrphanOutlivesAClockThatJumps(t *testing.T) {
 	o, v := orphaned(t, answers{
 		"namespaces/kube-system": corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "here"}},
@@ -179,7 +180,8 @@ func TestOrphanOutlivesAClockThatJumps(t *testing.T) {
 	}
 }
 
-// jumpedBy opens the pool again with the volume's note that much older, as a clock that jumps forward leaves it.
+// jumpedBy opens the pool again with the volume's note that much older, as a clock that jumps
+// forward leaves it.
 func jumpedBy(t *testing.T, pool *volume.Pool, name string, d time.Duration) *volume.Pool {
 	t.Helper()
 	v, err := pool.Get(name)

@@ -14,8 +14,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// A volume whose deletion was not finished, and whose PV is gone, is an orphan: it is reported and stays in the trash, and --orphans=delete
-// removes it. While it has a PV, that decides.
+// A volume whose deletion was not finished, and whose PV is gone, is an orphan: it is reported and
+// stays in the trash, and --orphans=delete removes it. While it has a PV, that decides.
 func TestUnfinishedDeletionIsReported(t *testing.T) {
 	for _, hasPV := range []bool{false, true} {
 		says := answers{

@@ -44,8 +44,8 @@ type Orphan struct {
 // IsKept reports whether an error of Remove is the reason why it kept the volume.
 func IsKept(err error) bool { return errors.As(err, new(kept)) }
 
-// List returns the volumes of all pools that the last check found to be orphans. It omits inline volumes. The error names
-// the pools that are not ready; the others are in the list.
+// List returns the volumes of all pools that the last check found to be orphans. It omits inline
+// volumes. The error names the pools that are not ready; the others are in the list.
 func (o *Checker) List(ctx context.Context) (all []Orphan, err error) {
 	cluster, err := live.Cluster(ctx, o.Client)
 	if err != nil {
@@ -81,17 +81,19 @@ func describe(pool *volume.Pool, v volume.Volume, cluster string) Orphan {
 
 // request is a call of Remove.
 type request struct {
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // a request carries that of its caller
 	volume Named
 	done   chan error // has room for the answer, so that Run never waits for a caller that left
 }
 
-// Remove removes an orphan at once, without a grace period and whatever Config.Delete is: an administrator named it. All other
-// conditions are those of --orphans=delete, and are read from the API server. Run does it, between two of its checks.
+// Remove removes an orphan at once, without a grace period and whatever Config.Delete is: an
+// administrator named it. All other conditions are those of --orphans=delete, and are read from the
+// API server. Run does it, between two of its checks.
 //
-// The error matches IsKept if a condition is not met, an ErrNotFound if the record does not exist or is another volume's,
-// an ErrNotReady if pool or API server do not answer or Run does not get to it before the context ends. With an ErrNotReady
-// after that, the removal may be done in part, and a second call continues it. A caller whose context has ended starts no removal.
+// The error matches IsKept if a condition is not met, an ErrNotFound if the record does not exist
+// or is another volume's, an ErrNotReady if pool or API server do not answer or Run does not get to
+// it before the context ends. With an ErrNotReady after that, the removal may be done in part, and
+// a second call continues it. A caller whose context has ended starts no removal.
 func (o *Checker) Remove(ctx context.Context, n Named) error {
 	r := request{ctx, n, make(chan error, 1)}
 	select {
@@ -107,7 +109,8 @@ func (o *Checker) Remove(ctx context.Context, n Named) error {
 	}
 }
 
-// answer carries out a request. Only Run calls it. If the caller left, the first read from the API server fails.
+// answer carries out a request. Only Run calls it. If the caller left, the first read from the API
+// server fails.
 func (o *Checker) answer(r request) {
 	r.done <- o.removeNamed(r.ctx, r.volume)
 }
@@ -126,9 +129,11 @@ func (o *Checker) removeNamed(ctx context.Context, n Named) error {
 	if err := now.removeOne(ctx, pool, r); err != nil {
 		return err
 	}
-	klog.FromContext(ctx).Info("Removed an orphan that an administrator named", "pool", pool.Name(), "volume", r.Name, "PV", r.PV, "owner", r.Owner, "bytes", r.Bytes)
+	klog.FromContext(ctx).Info("Removed an orphan that an administrator named", "pool", pool.Name(), "volume", r.Name,
+		"PV", r.PV, "owner", r.Owner, "bytes", r.Bytes)
 	delete(o.timers, place{pool, r.Name})
-	o.Events.Eventf(o.Node, corev1.EventTypeNormal, events.OrphansRemoved, "pool %s in %s: removed %s, which an administrator named; its PV and claim are gone: %s",
+	o.Events.Eventf(o.Node, corev1.EventTypeNormal, events.OrphansRemoved,
+		"pool %s in %s: removed %s, which an administrator named; its PV and claim are gone: %s",
 		pool.Name(), pool.Path(), r.Name, cmp.Or(r.Owner.String(), "no claim"))
 	o.Changed(pool)
 	return nil

@@ -44,8 +44,8 @@ func runs(t *testing.T, o *Checker) {
 	}()
 }
 
-// An administrator removes one orphan by its record, under the conditions of --orphans=delete but for the grace period. A name
-// alone, or an older or later volume of that name, is not enough.
+// An administrator removes one orphan by its record, under the conditions of --orphans=delete but
+// for the grace period. A name alone, or an older or later volume of that name, is not enough.
 func TestRemoveByName(t *testing.T) {
 	object := func(name, uid string) metav1.ObjectMeta {
 		o := metav1.ObjectMeta{Name: name}
@@ -117,8 +117,8 @@ func TestRemoveByName(t *testing.T) {
 	}
 }
 
-// A caller that leaves before the agent gets to its request has nothing removed, and one whose agent does not check yet gets
-// an error that a retry ends.
+// A caller that leaves before the agent gets to its request has nothing removed, and one whose
+// agent does not check yet gets an error that a retry ends.
 func TestRemoveIsNotDoneForACallerThatLeft(t *testing.T) {
 	o, v := orphaned(t, thisCluster())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -133,7 +133,8 @@ func TestRemoveIsNotDoneForACallerThatLeft(t *testing.T) {
 	}
 }
 
-// A removal that was killed between its two steps left the volume in the trash. A second call ends it.
+// A removal that was killed between its two steps left the volume in the trash. A second call ends
+// it.
 func TestRemoveGoesOn(t *testing.T) {
 	o, v := orphaned(t, thisCluster())
 	o.Delete = false

@@ -15,8 +15,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// A PV that has the name of the volume's PV and names another directory does not hide the volume: it is reported, with the place that
-// the PV names. It is not removed, whatever --orphans says.
+// A PV that has the name of the volume's PV and names another directory does not hide the volume:
+// it is reported, with the place that the PV names. It is not removed, whatever --orphans says.
 func TestPVElsewhereHidesNoOrphan(t *testing.T) {
 	const name = "pvc-1"
 	hostPath := func(path string) corev1.PersistentVolumeSource {
@@ -80,8 +80,8 @@ func TestPVElsewhereHidesNoOrphan(t *testing.T) {
 	}
 }
 
-// A volume with data whose PV was never saved is reported after some minutes, also if the clock was ahead when it was made. Until
-// then its PV may still be saved.
+// A volume with data whose PV was never saved is reported after some minutes, also if the clock was
+// ahead when it was made. Until then its PV may still be saved.
 func TestNeverSavedIsReported(t *testing.T) {
 	for what, row := range map[string]struct {
 		age  time.Duration

@@ -119,7 +119,8 @@ func (o *Checker) update(ctx context.Context, pool *volume.Pool, v volume.Volume
 
 // updateSetAside is update for a volume whose deletion was begun and not finished. Its PV, if
 // there is one, finishes the deletion or brings the volume back.
-func (o *Checker) updateSetAside(ctx context.Context, pool *volume.Pool, r record.Record, s localPVs) (record.Record, error) {
+func (o *Checker) updateSetAside(ctx context.Context, pool *volume.Pool, r record.Record,
+	s localPVs) (record.Record, error) {
 	if r.Ephemeral || r.Returning != "" || s.places[place{pool, r.Name}] {
 		return record.Record{}, nil
 	}
@@ -127,14 +128,16 @@ func (o *Checker) updateSetAside(ctx context.Context, pool *volume.Pool, r recor
 	if lost == "" || err != nil {
 		return record.Record{}, err
 	}
-	return o.note(place{pool, r.Name}, r, fmt.Sprintf("%s, and a deletion was begun and not finished: the directory is %s/%s in the trash",
+	return o.note(place{pool, r.Name}, r, fmt.Sprintf("%s, and a deletion was begun and not finished: the directory is "+
+		"%s/%s in the trash",
 		lost, pooldir.PrivateName, filepath.Join(pooldir.TrashName, r.Trash)))
 }
 
-// lostPV reads a volume's PV from the API server. lost is the finding that there is none, or
-// that the PV of that name, which exists then, names another volume; it is "" if the PV may name the
+// lostPV reads a volume's PV from the API server. lost is the finding that there is none, or that
+// the PV of that name, which exists then, names another volume; it is "" if the PV may name the
 // volume.
-func (o *Checker) lostPV(ctx context.Context, pool *volume.Pool, r record.Record) (lost string, exists bool, err error) {
+func (o *Checker) lostPV(ctx context.Context, pool *volume.Pool,
+	r record.Record) (lost string, exists bool, err error) {
 	pv, err := live.PV(ctx, o.Client, pvOf(r))
 	switch {
 	case err != nil:
@@ -241,8 +244,9 @@ func (o *Checker) missing(ctx context.Context, pool *volume.Pool, pv *corev1.Per
 		return false, err
 	}
 	if recorded {
-		o.Events.Warn(ctx, events.PV(now), "missing", events.VolumeMissing, fmt.Sprintf("the directory %s on node %s is missing: it was removed; "+
-			"restore it from a backup, or delete the claim", v.Path, o.Node.Name))
+		o.Events.Warn(ctx, events.PV(now), "missing", events.VolumeMissing,
+			fmt.Sprintf("the directory %s on node %s is missing: it was removed; "+
+				"restore it from a backup, or delete the claim", v.Path, o.Node.Name))
 	}
 	return true, nil
 }

@@ -91,7 +91,8 @@ type Checker struct {
 func New(c Config) (*Checker, error) {
 	switch {
 	case c.Client == nil, c.Pools == nil, c.PVs == nil, c.Events == nil, c.Node == nil:
-		return nil, errors.New("configure the check for orphans: the client, pools, the provisioning loop, a recorder and the node are required")
+		return nil, errors.New("configure the check for orphans: the client, pools, the provisioning loop, a recorder and " +
+			"the node are required")
 	case c.Grace < 0:
 		return nil, errors.New("configure the check for orphans: the grace period is negative")
 	}

@@ -39,15 +39,17 @@ func removable(r record.Record, cluster string, grace time.Duration, now time.Ti
 	case r.Owner.Namespace == "" || r.Owner.Name == "" || r.Owner.UID == "":
 		return "its claim is not known, so the agent cannot check that it is gone"
 	case grace > 0 && now.Sub(r.Orphan.Since) < grace:
-		return fmt.Sprintf("it is an orphan since %s, less than the grace period of %s", r.Orphan.Since.Format(time.RFC3339), grace)
+		return fmt.Sprintf("it is an orphan since %s, less than the grace period of %s", r.Orphan.Since.Format(time.RFC3339),
+			grace)
 	case r.Orphan.Watched() < grace: // the system's clock may have jumped
-		return fmt.Sprintf("agents have run for %s since it was found to be an orphan, less than the grace period of %s", r.Orphan.Watched(), grace)
+		return fmt.Sprintf("agents have run for %s since it was found to be an orphan, less than the grace period of %s",
+			r.Orphan.Watched(), grace)
 	}
 	return ""
 }
 
-// unseen returns why a volume is kept whose PV went while no agent looked, or "". A volume without its directory, which another
-// provisioner removed with the PV, has nothing to keep.
+// unseen returns why a volume is kept whose PV went while no agent looked, or "". A volume without
+// its directory, which another provisioner removed with the PV, has nothing to keep.
 func unseen(v volume.Volume) string {
 	if !v.Orphan.Unseen || v.Missing && !v.InTrash() {
 		return ""
@@ -71,7 +73,8 @@ func (o *Checker) remove(ctx context.Context, pool *volume.Pool, f *findings) (n
 		var why kept
 		switch {
 		case err == nil:
-			log.Info("Removed an orphan", "volume", r.Name, "PV", r.PV, "owner", r.Owner, "since", r.Orphan.Since, "bytes", r.Bytes)
+			log.Info("Removed an orphan", "volume", r.Name, "PV", r.PV, "owner", r.Owner, "since", r.Orphan.Since, "bytes",
+				r.Bytes)
 			gone = append(gone, r.Name)
 			delete(o.timers, place{pool, r.Name})
 			continue
@@ -87,7 +90,8 @@ func (o *Checker) remove(ctx context.Context, pool *volume.Pool, f *findings) (n
 		left = append(left, r)
 	}
 	if f.volumes = left; len(gone) > 0 {
-		o.Events.Eventf(o.Node, corev1.EventTypeNormal, events.OrphansRemoved, "pool %s in %s: removed %s, whose PVs and claims have been gone for %s or longer: %s",
+		o.Events.Eventf(o.Node, corev1.EventTypeNormal, events.OrphansRemoved,
+			"pool %s in %s: removed %s, whose PVs and claims have been gone for %s or longer: %s",
 			pool.Name(), pool.Path(), events.Count(len(gone), "volume"), o.Grace, events.FirstNames(gone))
 		o.Changed(pool)
 	}

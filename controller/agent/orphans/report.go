@@ -55,7 +55,8 @@ func (o *Checker) report(log klog.Logger, pool *volume.Pool, f findings) (next t
 	}
 	r.event, r.pending = time.Now(), false
 	o.Events.Eventf(o.Node, corev1.EventTypeWarning, events.OrphansFound, "pool %s in %s has %s: %s; "+
-		"%q in the agent's container shows the reason of each", pool.Name(), pool.Path(), o.counts(f), events.FirstNames(names), "hostpath-provisioner inspect "+pool.Path())
+		"%q in the agent's container shows the reason of each", pool.Name(), pool.Path(), o.counts(f),
+		events.FirstNames(names), "hostpath-provisioner inspect "+pool.Path())
 	return checkEvery
 }
 
@@ -94,7 +95,8 @@ func (o *Checker) counts(f findings) string {
 }
 
 var orphansDesc = prometheus.NewDesc("kubevirt_hpp_orphans",
-	"Number of orphans at the last check. The label kind is record (volumes whose PV is gone), directory (provisioned directories that no record and no PV names) or pv (PVs whose directory is missing).",
+	"Number of orphans at the last check. The label kind is record (volumes whose PV is gone), directory (provisioned "+
+		"directories that no record and no PV names) or pv (PVs whose directory is missing).",
 	[]string{"pool", "kind"}, nil)
 
 // Describe implements prometheus.Collector.

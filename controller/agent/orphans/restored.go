@@ -18,9 +18,10 @@ import (
 
 // Restorer makes the PV of a volume without one.
 type Restorer interface {
-	// Restored returns a PV without claimRef that the agent would accept for the volume and the claim, with policy
-	// Retain. It sets the claim's class if it has none.
-	Restored(*volume.Pool, volume.Volume, *corev1.PersistentVolumeClaim, []storagev1.StorageClass) (*corev1.PersistentVolume, error)
+	// Restored returns a PV without claimRef that the agent would accept for the volume and the
+	// claim, with policy Retain. It sets the claim's class if it has none.
+	Restored(*volume.Pool, volume.Volume, *corev1.PersistentVolumeClaim,
+		[]storagev1.StorageClass) (*corev1.PersistentVolume, error)
 }
 
 // Objects are those that bring an orphan back.
@@ -31,11 +32,12 @@ type Objects struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Restored returns the PV and the claim that bring an orphan back: a PV with its recorded name and policy Retain, and a claim
-// that names it. If the recorded claim exists, it is Lost, and the PV names it. Restored changes nothing.
+// Restored returns the PV and the claim that bring an orphan back: a PV with its recorded name and
+// policy Retain, and a claim that names it. If the recorded claim exists, it is Lost, and the PV
+// names it. Restored changes nothing.
 //
-// The error is an ErrNotFound if the record does not exist or is another volume's, an ErrNotReady if the API server does not
-// answer, and another one if no PV can bring the volume back now.
+// The error is an ErrNotFound if the record does not exist or is another volume's, an ErrNotReady
+// if the API server does not answer, and another one if no PV can bring the volume back now.
 func (o *Checker) Restored(ctx context.Context, n Named, from Restorer) (all Objects, err error) {
 	pool, r, err := o.named(n)
 	if err != nil {
@@ -45,7 +47,8 @@ func (o *Checker) Restored(ctx context.Context, n Named, from Restorer) (all Obj
 	case err != nil:
 		return all, err
 	case pv != nil:
-		return all, fmt.Errorf("PV %s exists, and a volume has one PV, of its recorded name; if that PV names another volume, save and delete it first", pv.Name)
+		return all, fmt.Errorf("PV %s exists, and a volume has one PV, of its recorded name; if that PV names another "+
+			"volume, save and delete it first", pv.Name)
 	case r.Ephemeral:
 		return all, fmt.Errorf("%s is an ephemeral inline volume, which no PV can name", r.Name)
 	}
@@ -58,7 +61,8 @@ func (o *Checker) Restored(ctx context.Context, n Named, from Restorer) (all Obj
 		return all, live.Unanswered{Request: "list storage classes", Err: err}
 	}
 	r.PV = pvOf(r)
-	all.PV, err = from.Restored(pool, volume.Volume{Record: r, Path: filepath.Join(pool.Path(), r.Name)}, claim, classes.Items)
+	all.PV, err = from.Restored(pool, volume.Volume{Record: r, Path: filepath.Join(pool.Path(), r.Name)}, claim,
+		classes.Items)
 	if err != nil {
 		return all, err
 	}
@@ -67,7 +71,8 @@ func (o *Checker) Restored(ctx context.Context, n Named, from Restorer) (all Obj
 	if r.Bytes > 0 {
 		all.PV.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(r.Bytes, resource.BinarySI)}
 	} else {
-		all.Notes = append(all.Notes, "the volume's size is not known, because its directory was adopted: correct it in PV and claim")
+		all.Notes = append(all.Notes, "the volume's size is not known, because its directory was adopted: correct it in PV "+
+			"and claim")
 	}
 	if !exists {
 		all.Claim = claim
@@ -79,7 +84,8 @@ func (o *Checker) Restored(ctx context.Context, n Named, from Restorer) (all Obj
 // notes returns what differs from the PV and the claim that the volume had.
 func notes(r record.Record, claim *corev1.PersistentVolumeClaim, exists bool) (all []string) {
 	if !exists && r.Owner.Name != claim.Name {
-		all = append(all, fmt.Sprintf("the volume was made for claim %s, whose name is not known or is taken: choose namespace and name, the same in PV and claim",
+		all = append(all, fmt.Sprintf("the volume was made for claim %s, whose name is not known or is taken: choose "+
+			"namespace and name, the same in PV and claim",
 			cmp.Or(r.Owner.Namespace+"/"+r.Owner.Name, r.Owner.UID)))
 	}
 	if exists {
@@ -89,7 +95,8 @@ func notes(r record.Record, claim *corev1.PersistentVolumeClaim, exists bool) (a
 		all = append(all, "no class has volumes in this pool, so the volume cannot grow")
 	}
 	if r.ReclaimPolicy != string(corev1.PersistentVolumeReclaimRetain) {
-		all = append(all, fmt.Sprintf("the policy is Retain, and the last one was %q: restore it once PV and claim are Bound", r.ReclaimPolicy))
+		all = append(all, fmt.Sprintf("the policy is Retain, and the last one was %q: restore it once PV and claim are Bound",
+			r.ReclaimPolicy))
 	}
 	return all
 }
@@ -97,9 +104,10 @@ func notes(r record.Record, claim *corev1.PersistentVolumeClaim, exists bool) (a
 // unknownBytes is what a claim requests for a volume of unknown size.
 const unknownBytes = 1 << 30
 
-// claimFor returns the claim for a volume, and whether it exists: the recorded one, or one of its name that names the volume's
-// PV. A new claim has the recorded name unless another claim has it.
-func (o *Checker) claimFor(ctx context.Context, r record.Record) (claim *corev1.PersistentVolumeClaim, exists bool, err error) {
+// claimFor returns the claim for a volume, and whether it exists: the recorded one, or one of its
+// name that names the volume's PV. A new claim has the recorded name unless another claim has it.
+func (o *Checker) claimFor(ctx context.Context, r record.Record) (claim *corev1.PersistentVolumeClaim, exists bool,
+	err error) {
 	name := r.Owner.Name
 	if r.Owner.Namespace != "" && name != "" {
 		found, err := live.NamedClaim(ctx, o.Client, r.Owner.Namespace, name)
@@ -114,8 +122,9 @@ func (o *Checker) claimFor(ctx context.Context, r record.Record) (claim *corev1.
 	}
 	size := *resource.NewQuantity(cmp.Or(r.Bytes, unknownBytes), resource.BinarySI)
 	return &corev1.PersistentVolumeClaim{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: cmp.Or(r.Owner.Namespace, metav1.NamespaceDefault), Name: cmp.Or(name, pvOf(r))},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: cmp.Or(r.Owner.Namespace, metav1.NamespaceDefault),
+			Name: cmp.Or(name, pvOf(r))},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: size}},

@@ -61,9 +61,11 @@ type libraryClaims struct {
 // Update removes the scheduler's choice of a node from a claim, which is the only change that
 // the library makes. The library's copy of the claim is not all of it, so the rest of the copy
 // is not written. The error is a conflict if the claim was changed since.
-func (l libraryClaims) Update(ctx context.Context, claim *corev1.PersistentVolumeClaim, _ metav1.UpdateOptions) (*corev1.PersistentVolumeClaim, error) {
+func (l libraryClaims) Update(ctx context.Context, claim *corev1.PersistentVolumeClaim,
+	_ metav1.UpdateOptions) (*corev1.PersistentVolumeClaim, error) {
 	if node := claim.Annotations[contract.AnnSelectedNode]; node != "" {
-		return nil, fmt.Errorf("claim %s/%s is not written: the only change that is possible removes its node %q", claim.Namespace, claim.Name, node)
+		return nil, fmt.Errorf("claim %s/%s is not written: the only change that is possible removes its node %q",
+			claim.Namespace, claim.Name, node)
 	}
 	return nodechoice.Unchoose(ctx, l.controller.client, claim)
 }
@@ -78,7 +80,8 @@ type libraryPVs struct {
 // from another node that the claim was moved to.
 //
 // The PV gets no finalizer of the library if the agent could not remove it again.
-func (l libraryPVs) Create(ctx context.Context, pv *corev1.PersistentVolume, o metav1.CreateOptions) (*corev1.PersistentVolume, error) {
+func (l libraryPVs) Create(ctx context.Context, pv *corev1.PersistentVolume,
+	o metav1.CreateOptions) (*corev1.PersistentVolume, error) {
 	if !l.controller.info.MayPatchPVs() {
 		pv = pv.DeepCopy()
 		pv.Finalizers = withoutFinalizer(pv)
@@ -96,7 +99,8 @@ func (l libraryPVs) Create(ctx context.Context, pv *corev1.PersistentVolume, o m
 			return nil, err
 		}
 		message := fmt.Sprintf("a PV named %q is there already (node %q, claim UID %q) and is not this claim's: "+
-			"delete that PV once its data is safe", pv.Name, cmp.Or(contract.Hostname(there), contract.TopologyOf(there)), contract.ClaimUID(there))
+			"delete that PV once its data is safe", pv.Name, cmp.Or(contract.Hostname(there), contract.TopologyOf(there)),
+			contract.ClaimUID(there))
 		l.warn(ctx, pv, message)
 		return nil, fmt.Errorf("save PV: %s", message)
 	case live.Permanent(err):
@@ -157,7 +161,8 @@ func withoutFinalizer(pv *corev1.PersistentVolume) []string {
 // does nothing if Delete has removed that. The library also adds the finalizer; without
 // permission to patch PVs that does nothing. It removes the finalizer of a PV with another
 // policy than Delete, too; Patch returns an error until the volume's record has the policy.
-func (l libraryPVs) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string) (
+func (l libraryPVs) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, o metav1.PatchOptions,
+	subresources ...string) (
 	*corev1.PersistentVolume, error) {
 	if there := l.controller.pvs.Saved(name); there != nil {
 		if l.controller.deletions.isOver(there) {
@@ -166,7 +171,8 @@ func (l libraryPVs) Patch(ctx context.Context, name string, kind types.PatchType
 		if !l.controller.info.MayPatchPVs() && !slices.Contains(there.Finalizers, contract.Finalizer) {
 			return there, nil
 		}
-		if there.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete && slices.Contains(there.Finalizers, contract.Finalizer) {
+		if there.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete &&
+			slices.Contains(there.Finalizers, contract.Finalizer) {
 			if err := l.controller.pvs.CheckRecorded(there); err != nil {
 				l.warnHeld(ctx, there, err)
 				return nil, err
@@ -180,8 +186,8 @@ func (l libraryPVs) Patch(ctx context.Context, name string, kind types.PatchType
 	return pv, err
 }
 
-// heldAfter is how long a PV is being deleted before its finalizer counts as held. A pool that is ready
-// has the policy in its record long before.
+// heldAfter is how long a PV is being deleted before its finalizer counts as held. A pool that is
+// ready has the policy in its record long before.
 const heldAfter = 30 * time.Second
 
 // warnHeld records an event if a PV is being deleted and waits for its policy to be recorded.

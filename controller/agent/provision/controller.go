@@ -113,5 +113,6 @@ func (c *Controller) PoolChanged() {
 
 // here returns the node, hostname and pool that new PVs of the pool name.
 func (c *Controller) here(pool *volume.Pool) contract.Place {
-	return contract.Place{Node: c.info.Name(), Hostname: c.info.Hostname(), NodeUID: c.info.UID(), Cluster: c.info.Cluster(), Pool: pool.ID()}
+	return contract.Place{Node: c.info.Name(), Hostname: c.info.Hostname(), NodeUID: c.info.UID(),
+		Cluster: c.info.Cluster(), Pool: pool.ID()}
 }

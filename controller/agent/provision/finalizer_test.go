@@ -19,8 +19,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// Without permission to patch PVs a PV gets no finalizer, which could not be removed, and the library is not let add
-// one. One that is there is its to remove, however often that fails.
+// Without permission to patch PVs a PV gets no finalizer, which could not be removed, and the
+// library is not let add one. One that is there is its to remove, however often that fails.
 func TestNoFinalizerWithoutPatch(t *testing.T) {
 	for _, may := range []bool{true, false} {
 		c := examiner(t)
@@ -67,8 +67,9 @@ func TestNoFinalizerWithoutPatch(t *testing.T) {
 	}
 }
 
-// The library lets a PV go whose policy is not Delete any more. It may not before the record has that policy, by which
-// --orphans=delete decides: the pool may not be ready, or the PV not have been handled yet.
+// The library lets a PV go whose policy is not Delete any more. It may not before the record has
+// that policy, by which --orphans=delete decides: the pool may not be ready, or the PV not have
+// been handled yet.
 func TestFinalizerWaitsForTheRecord(t *testing.T) {
 	retain, remove := corev1.PersistentVolumeReclaimRetain, corev1.PersistentVolumeReclaimDelete
 	for name, row := range map[string]struct {
@@ -119,8 +120,8 @@ func TestFinalizerWaitsForTheRecord(t *testing.T) {
 	}
 }
 
-// An administrator who deletes a PV with policy Retain learns why it stays. A pool that is ready records the policy at once, which is
-// worth no event.
+// An administrator who deletes a PV with policy Retain learns why it stays. A pool that is ready
+// records the policy at once, which is worth no event.
 func TestHeldPVSaysWhy(t *testing.T) {
 	for what, row := range map[string]struct {
 		deleted time.Duration // ago; 0 if the PV is not being deleted

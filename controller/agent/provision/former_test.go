@@ -66,7 +66,8 @@ func poolOf(c *Controller, pv *corev1.PersistentVolume) string {
 	return ""
 }
 
-// A claim whose volume was made in the pool that its class named before gets that volume. While that pool is not ready it gets another one.
+// A claim whose volume was made in the pool that its class named before gets that volume. While
+// that pool is not ready it gets another one.
 func TestVolumeInFormerPool(t *testing.T) {
 	for what, of := range map[string]func(*testing.T, *Controller) lib.ProvisionOptions{
 		"local-path": localPath,
@@ -120,7 +121,8 @@ func makeOlder(t *testing.T, pool *volume.Pool, v volume.Volume) {
 	}
 }
 
-// A volume that does not fit what its claim and class request now is removed and created again, in the pool of the class, unless it may have data.
+// A volume that does not fit what its claim and class request now is removed and created again, in
+// the pool of the class, unless it may have data.
 func TestVolumeThatDoesNotFit(t *testing.T) {
 	smaller := func(s *volume.Spec) { s.Bytes /= 2 }
 	for what, row := range map[string]struct {
@@ -183,8 +185,8 @@ func TestVolumeThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// The agent made a volume in each pool while the other one was away, and no PV was saved: the claim gets the one of its class. The
-// other one goes, now or when the PV is saved.
+// The agent made a volume in each pool while the other one was away, and no PV was saved: the claim
+// gets the one of its class. The other one goes, now or when the PV is saved.
 func TestVolumeInBothPools(t *testing.T) {
 	for _, in := range []string{"csi", "csi-fast", "local-path"} {
 		c := examiner(t)

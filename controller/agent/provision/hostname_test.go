@@ -13,7 +13,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
-// A PV requires the hostname that the node has when the volume is made: with a former one its pod would never start.
+// A PV requires the hostname that the node has when the volume is made: with a former one its pod
+// would never start.
 func TestProvisionWithTheHostnameOfNow(t *testing.T) {
 	c := examiner(t)
 	objects := apitest.Node("node-01", "host-a", "c")

@@ -31,8 +31,9 @@ func (r refusing) Provision(_ context.Context, o lib.ProvisionOptions) (*corev1.
 
 func (refusing) Delete(context.Context, *corev1.PersistentVolume) error { return nil }
 
-// Both libraries are set up before one of them runs: like the agent, which sets up its library before anything
-// lists or watches, because the library registers types with client-go's scheme, which has no lock.
+// Both libraries are set up before one of them runs: like the agent, which sets up its library
+// before anything lists or watches, because the library registers types with client-go's scheme,
+// which has no lock.
 func TestLibrarySeesWhatIsWatched(t *testing.T) {
 	nextChoice, release := libraryReturnsClaim(t), libraryCreatesVolume(t)
 	t.Run("next choice", nextChoice)
@@ -85,7 +86,8 @@ func libraryReturnsClaim(t *testing.T) func(*testing.T) {
 	}
 }
 
-// deleting creates a volume for every claim. The first deletion of a PV fails, and each is reported.
+// deleting creates a volume for every claim. The first deletion of a PV fails, and each is
+// reported.
 type deleting chan error
 
 func (deleting) Provision(_ context.Context, o lib.ProvisionOptions) (*corev1.PersistentVolume, lib.ProvisioningState, error) {

@@ -22,9 +22,10 @@ type place struct {
 
 // placeOf returns the place of a claim's volume. One that exists is used where it is: the pools of
 // the class may have changed since the volume was made, and a pool that is not ready then does not
-// count. A new volume goes into the pool of the class that has the most available space. The refusal
-// is that of a node without such a pool. The caller has checked the class.
-func (c *Controller) placeOf(b *backends.Backend, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) (place, *refusal) {
+// count. A new volume goes into the pool of the class that has the most available space. The
+// refusal is that of a node without such a pool. The caller has checked the class.
+func (c *Controller) placeOf(b *backends.Backend, claim *corev1.PersistentVolumeClaim,
+	sc *storagev1.StorageClass) (place, *refusal) {
 	at := place{spec: specOf(claim, sc)}
 	candidates := b.PoolsFor(sc)
 	if pool, v := existing(b, slices.Concat(candidates, b.Pools), claim, sc); pool != nil {
@@ -47,10 +48,11 @@ func specOf(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) vol
 	return p.Spec
 }
 
-// existing returns the claim's volume and its pool, the first of these that has it; nil if none has.
-// The name is read from the record: an older setting, or the provisioner sidecar, may have
+// existing returns the claim's volume and its pool, the first of these that has it; nil if none
+// has. The name is read from the record: an older setting, or the provisioner sidecar, may have
 // chosen another.
-func existing(b *backends.Backend, pools []*volume.Pool, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) (*volume.Pool, volume.Volume) {
+func existing(b *backends.Backend, pools []*volume.Pool, claim *corev1.PersistentVolumeClaim,
+	sc *storagev1.StorageClass) (*volume.Pool, volume.Volume) {
 	for i, pool := range pools {
 		if slices.Contains(pools[:i], pool) {
 			continue

@@ -36,7 +36,8 @@ func allocate(t *testing.T, pool *volume.Pool) {
 	}
 }
 
-// A dialect with several pools uses the one with the most available space, and stays with the pool that has the volume.
+// A dialect with several pools uses the one with the most available space, and stays with the pool
+// that has the volume.
 func TestPlaceOf(t *testing.T) {
 	c := examiner(t)
 	b := twoDisks(t, c)
@@ -45,7 +46,8 @@ func TestPlaceOf(t *testing.T) {
 	want := func(what string, sc *storagev1.StorageClass, pool *volume.Pool, made bool) {
 		t.Helper()
 		got, r := c.placeOf(b, claim, sc)
-		// Pools of one disk are measured one after the other, and another program may free space in between.
+		// Pools of one disk are measured one after the other, and another program may free space in
+		// between.
 		for tries := 0; got.pool != pool && tries < 20; tries++ {
 			got, r = c.placeOf(b, claim, sc)
 		}

@@ -63,7 +63,8 @@ func (c *Controller) ShouldProvision(ctx context.Context, claim *corev1.Persiste
 
 // Provision creates the volume and describes its PV. A second call for the same claim
 // returns the same volume.
-func (c *Controller) Provision(ctx context.Context, o lib.ProvisionOptions) (*corev1.PersistentVolume, lib.ProvisioningState, error) {
+func (c *Controller) Provision(ctx context.Context,
+	o lib.ProvisionOptions) (*corev1.PersistentVolume, lib.ProvisioningState, error) {
 	b := c.backends.Named(o.StorageClass.Provisioner)
 	if b == nil {
 		return nil, lib.ProvisioningFinished, fmt.Errorf("the provisioner %q is not served here", o.StorageClass.Provisioner)
@@ -106,9 +107,10 @@ func (c *Controller) create(b *backends.Backend, o lib.ProvisionOptions) (*volum
 
 // createAnew creates the claim's volume after create found one that does not fit: the class was
 // deleted and created again with other parameters, for example, before the volume had a PV. It
-// removes that one first, as pvs.Discard may. If it may not, it returns the refusal of create, with the
-// reason.
-func (c *Controller) createAnew(ctx context.Context, b *backends.Backend, o lib.ProvisionOptions, r *refusal) (*volume.Pool, volume.Volume, *refusal) {
+// removes that one first, as pvs.Discard may. If it may not, it returns the refusal of create, with
+// the reason.
+func (c *Controller) createAnew(ctx context.Context, b *backends.Backend, o lib.ProvisionOptions,
+	r *refusal) (*volume.Pool, volume.Volume, *refusal) {
 	pool, v := existing(b, c.pools.All(), o.PVC, o.StorageClass)
 	if pool == nil {
 		return nil, v, r
@@ -123,8 +125,8 @@ func (c *Controller) createAnew(ctx context.Context, b *backends.Backend, o lib.
 	return c.create(b, o)
 }
 
-// hostnameAge is how old the hostname of a new PV may be: a tool may change the label of a Node, and no user
-// can change the affinity of a PV. It spares a request for each of many claims.
+// hostnameAge is how old the hostname of a new PV may be: a tool may change the label of a Node,
+// and no user can change the affinity of a PV. It spares a request for each of many claims.
 var hostnameAge = timing.Scaled(5 * time.Second)
 
 // policyOf returns the reclaim policy of new PVs of the class.
@@ -159,12 +161,14 @@ func (c *Controller) noQuota(pool *volume.Pool, v volume.Volume) string {
 	if _, noted := c.notedNoQuota.LoadOrStore(pool.Name(), true); noted {
 		return ""
 	}
-	return fmt.Sprintf("node %s serves the volume from pool %s without a quota: %s; the agent records this event once for each pool after a start",
+	return fmt.Sprintf("node %s serves the volume from pool %s without a quota: %s; the agent records this event once "+
+		"for each pool after a start",
 		c.info.Name(), pool.Name(), v.NotEnforced)
 }
 
 // failed returns the results of Provision for a refusal.
-func (c *Controller) failed(b *backends.Backend, o lib.ProvisionOptions, r *refusal) (*corev1.PersistentVolume, lib.ProvisioningState, error) {
+func (c *Controller) failed(b *backends.Backend, o lib.ProvisionOptions,
+	r *refusal) (*corev1.PersistentVolume, lib.ProvisioningState, error) {
 	if b.GivesBack(o.PVC, o.StorageClass, r.why()) {
 		return nil, lib.ProvisioningReschedule, errors.New(cmp.Or(r.steady, r.message))
 	}

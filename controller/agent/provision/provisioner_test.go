@@ -52,7 +52,8 @@ func TestProvision(t *testing.T) {
 	}
 }
 
-// A size that no int64 holds is not available. Quantity.Value makes 1Gi of the first, and 1 byte of the second.
+// A size that no int64 holds is not available. Quantity.Value makes 1Gi of the first, and 1 byte of
+// the second.
 func TestProvisionRefusesSizesOfNoDisk(t *testing.T) {
 	for _, size := range []string{"18446744074783293440", "18446744073709551617", "10E", "1e30"} {
 		for _, className := range []string{"wait", "csi"} {

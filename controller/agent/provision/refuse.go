@@ -52,7 +52,8 @@ func (r *refusal) why() backends.Why {
 }
 
 // refusalOf returns why the claim cannot be served now, nil if it can.
-func (c *Controller) refusalOf(b *backends.Backend, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) *refusal {
+func (c *Controller) refusalOf(b *backends.Backend, claim *corev1.PersistentVolumeClaim,
+	sc *storagev1.StorageClass) *refusal {
 	if err := b.Check(claim, sc); err != nil {
 		return &refusal{reason: refusedUnsupported, message: err.Error()}
 	}
@@ -85,13 +86,15 @@ func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
 	case errors.As(err, &space) && space.NoInodes:
 		return &refusal{reason: refusedSpace, temporary: true, message: fmt.Sprintf(
 			"node %s: the filesystem of %s has no free inodes, so no volume can be created there, however small: "+
-				"remove files there, create the filesystem again with more inodes, or choose another node", c.info.Name(), pool.Path())}
+				"remove files there, create the filesystem again with more inodes, or choose another node", c.info.Name(),
+			pool.Path())}
 	case errors.As(err, &space):
 		exact := fmt.Sprintf(", available %d", space.Available)
 		if space.Estimate {
 			exact += ", estimated"
 		}
-		return &refusal{reason: refusedSpace, temporary: true, message: c.noSpace(pool, space, exact), steady: c.noSpace(pool, space, "")}
+		return &refusal{reason: refusedSpace, temporary: true, message: c.noSpace(pool, space, exact),
+			steady: c.noSpace(pool, space, "")}
 	case errors.Is(err, volume.ErrNoSpace):
 		return &refusal{reason: refusedSpace, message: err.Error(), temporary: true}
 	case errors.Is(err, volume.ErrNoQuotas):

@@ -12,8 +12,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// Two paths of the configuration may be one directory. A claim of the path that is not served gets an event with the other one: no
-// other agent serves it.
+// Two paths of the configuration may be one directory. A claim of the path that is not served gets
+// an event with the other one: no other agent serves it.
 func TestSameDirectoryTwice(t *testing.T) {
 	c := examiner(t)
 	dir := t.TempDir()

@@ -17,7 +17,8 @@ import (
 // the PV is being deleted and its directory is gone. It records an event if the
 // directory cannot be adopted. The PV in memory may be older than the volume's deletion,
 // so syncUnknown reads the PV from the API server first.
-func (p *PVs) syncUnknown(ctx context.Context, b *backend, pv *corev1.PersistentVolume, pool *volume.Pool, directory string) error {
+func (p *PVs) syncUnknown(ctx context.Context, b *backend, pv *corev1.PersistentVolume, pool *volume.Pool,
+	directory string) error {
 	deleted := func(pv *corev1.PersistentVolume) bool {
 		return contract.Leaving(pv) && b.Deletable(pv) == nil && volumeGone(pv, pool, directory)
 	}
@@ -52,7 +53,8 @@ func (p *PVs) syncUnknown(ctx context.Context, b *backend, pv *corev1.Persistent
 // adopt creates a record for the directory of a PV, if the PV's backend allows that. It
 // allocates the claim's request: the PV's capacity may be that of the whole disk. The
 // backend chooses the size if there is no claim.
-func (p *PVs) adopt(ctx context.Context, b *backend, pv *corev1.PersistentVolume, pool *volume.Pool, directory string) error {
+func (p *PVs) adopt(ctx context.Context, b *backend, pv *corev1.PersistentVolume, pool *volume.Pool,
+	directory string) error {
 	if err := b.Adoptable(pv, pool, directory); err != nil {
 		return err
 	}
@@ -67,7 +69,8 @@ func (p *PVs) adopt(ctx context.Context, b *backend, pv *corev1.PersistentVolume
 // adoptDirectory creates the record of a directory and binds it to the PV. It allocates
 // the claim's request, and defaultBytes if there is no claim. The caller has checked
 // that the directory is the PV's.
-func (p *PVs) adoptDirectory(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, directory string, defaultBytes int64) error {
+func (p *PVs) adoptDirectory(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, directory string,
+	defaultBytes int64) error {
 	bytes, err := p.requestedBytes(ctx, pv, defaultBytes)
 	if err != nil {
 		return err

@@ -25,7 +25,8 @@ func setAside(pool *volume.Pool, name string) (volume.Volume, error) {
 // syncSetAside handles a PV whose volume's deletion was begun and not finished, because its
 // caller did not wait for the disk. If the PV may still delete the volume, the library calls
 // Delete again, and syncSetAside does nothing. If not, it brings the volume back.
-func (p *PVs) syncSetAside(ctx context.Context, b *backend, pv *corev1.PersistentVolume, pool *volume.Pool, name string) error {
+func (p *PVs) syncSetAside(ctx context.Context, b *backend, pv *corev1.PersistentVolume, pool *volume.Pool,
+	name string) error {
 	v, err := setAside(pool, name)
 	if err != nil {
 		return err
@@ -49,6 +50,7 @@ func (p *PVs) syncSetAside(ctx context.Context, b *backend, pv *corev1.Persisten
 	case err != nil:
 		return err
 	}
-	klog.FromContext(ctx).Info("Brought back a volume whose deletion was begun and not finished: its PV is kept now", "PV", pv.Name, "volume", v.Path)
+	klog.FromContext(ctx).Info("Brought back a volume whose deletion was begun and not finished: its PV is kept now", "PV",
+		pv.Name, "volume", v.Path)
 	return errPending // binds the volume
 }

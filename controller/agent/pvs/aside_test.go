@@ -13,8 +13,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// TestUnfinishedDeletion has a volume whose deletion stopped after its directory was moved to the trash, and a PV that was changed since,
-// or was not. The volume comes back unless the PV may still delete it, and then no one but Delete finishes it.
+// TestUnfinishedDeletion has a volume whose deletion stopped after its directory was moved to the
+// trash, and a PV that was changed since, or was not. The volume comes back unless the PV may still
+// delete it, and then no one but Delete finishes it.
 func TestUnfinishedDeletion(t *testing.T) {
 	for what, row := range map[string]struct {
 		story   func(*life)
@@ -73,8 +74,8 @@ func TestUnfinishedDeletion(t *testing.T) {
 	}
 }
 
-// TestUnfinishedDeletionOfAnotherPV has a PV that names the place of such a volume and is not the one in the record. It does not
-// bring the volume back.
+// TestUnfinishedDeletionOfAnotherPV has a PV that names the place of such a volume and is not the
+// one in the record. It does not bring the volume back.
 func TestUnfinishedDeletionOfAnotherPV(t *testing.T) {
 	for _, className := range []string{"wait", "csi"} {
 		l := newLife(t, className)

@@ -68,7 +68,8 @@ func (p *PVs) sync(ctx context.Context, name string) error {
 		return p.syncSetAside(ctx, b, pv, pool, directory)
 	case errors.Is(err, volume.ErrNotFound):
 		return p.syncUnknown(ctx, b, pv, pool, directory)
-	case errors.Is(err, volume.ErrDamaged), errors.Is(err, volume.ErrInvalid): // the name is that of a pool inside this one
+	case errors.Is(err, volume.ErrDamaged), errors.Is(err, volume.ErrInvalid):
+		// the name is that of a pool inside this one
 		p.refuse(ctx, pv, err)
 		return nil
 	case err != nil:
@@ -131,7 +132,8 @@ func (p *PVs) annotate(ctx context.Context, pv *corev1.PersistentVolume, pool *v
 		}
 	}
 	// The other marks prove the node, so this one was lost or overwritten.
-	if by := pv.Annotations[contract.AnnProvisionedBy]; by == contract.HostPathProvisioner && pv.Annotations[contract.AnnProvisionOnNode] != p.node.Name() {
+	if by := pv.Annotations[contract.AnnProvisionedBy]; by == contract.HostPathProvisioner &&
+		pv.Annotations[contract.AnnProvisionOnNode] != p.node.Name() {
 		wrong[contract.AnnProvisionOnNode] = p.node.Name()
 	}
 	if _, reported := pv.Annotations[contract.AnnMissing]; reported {
@@ -146,12 +148,13 @@ func (p *PVs) annotate(ctx context.Context, pv *corev1.PersistentVolume, pool *v
 // refuse records an event: the agent does not touch the PV, and the reason.
 func (p *PVs) refuse(ctx context.Context, pv *corev1.PersistentVolume, why error) {
 	p.events.Warn(ctx, events.PV(pv), "refused", events.VolumeRefused, fmt.Sprintf(
-		"node %s leaves this PV and its data alone: %v; correct the PV, or delete it once its data is safe", p.node.Name(), why))
+		"node %s leaves this PV and its data alone: %v; correct the PV, or delete it once its data is safe", p.node.Name(),
+		why))
 }
 
-// warnUnserved records an event about a PV of a provisioner that an agent with this pool served before:
-// the open pool has its volume. It does nothing if the volume is in no pool of this agent, because another
-// agent of the node may serve it, or if PVs of that provisioner are migrated.
+// warnUnserved records an event about a PV of a provisioner that an agent with this pool served
+// before: the open pool has its volume. It does nothing if the volume is in no pool of this agent,
+// because another agent of the node may serve it, or if PVs of that provisioner are migrated.
 func (p *PVs) warnUnserved(ctx context.Context, pv *corev1.PersistentVolume) {
 	by, other := pv.Annotations[contract.AnnProvisionedBy], contract.MadeByOther(pv)
 	var remedy string
@@ -179,5 +182,6 @@ func (p *PVs) warnUnserved(ctx context.Context, pv *corev1.PersistentVolume) {
 
 // unserved is the error of a PV without a backend.
 func (p *PVs) unserved(pv *corev1.PersistentVolume) error {
-	return fmt.Errorf("annotation %s is %q, and node %s serves no such PVs", contract.AnnProvisionedBy, pv.Annotations[contract.AnnProvisionedBy], p.node.Name())
+	return fmt.Errorf("annotation %s is %q, and node %s serves no such PVs", contract.AnnProvisionedBy,
+		pv.Annotations[contract.AnnProvisionedBy], p.node.Name())
 }

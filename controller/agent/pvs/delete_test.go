@@ -56,8 +56,8 @@ func TestDeleteReadsTheRecordAgain(t *testing.T) {
 	t.Error("Transfer never got the lock first; the test proves nothing")
 }
 
-// TestDeleteWithoutRecord has the released PV of a directory that an older provisioner made: it is deleted once it is adopted,
-// and it is gone if the directory is.
+// TestDeleteWithoutRecord has the released PV of a directory that an older provisioner made: it is
+// deleted once it is adopted, and it is gone if the directory is.
 func TestDeleteWithoutRecord(t *testing.T) {
 	for _, uuid := range []bool{false, true} {
 		c := newPVs(t)

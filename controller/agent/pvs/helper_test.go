@@ -62,7 +62,8 @@ func setAnswer(t *testing.T, p *PVs, answer apitest.Answer) {
 	p.client = apitest.Client(t, answer)
 }
 
-// setObjects replaces the API server by one with these objects. It lists the pods of this node only.
+// setObjects replaces the API server by one with these objects. It lists the pods of this node
+// only.
 func setObjects(t *testing.T, p *PVs, objects ...metav1.Object) {
 	t.Helper()
 	setAnswer(t, p, apitest.Objects(p.node.Name(), objects...))

@@ -61,7 +61,8 @@ func TestValidateHostPath(t *testing.T) {
 	}
 }
 
-// TestValidateOlderAffinity accepts the affinity of an older provisioner, which wrote the node's name.
+// TestValidateOlderAffinity accepts the affinity of an older provisioner, which wrote the node's
+// name.
 func TestValidateOlderAffinity(t *testing.T) {
 	c := newPVs(t)
 	pv := validPV(c, "wait")

@@ -25,7 +25,8 @@ func (p *PVs) Migratable() (all []*corev1.PersistentVolume) {
 	return all
 }
 
-// isMigratable reports whether a PV names this node and one of the other provisioners. The PV is not validated.
+// isMigratable reports whether a PV names this node and one of the other provisioners. The PV is
+// not validated.
 func (p *PVs) isMigratable(pv *corev1.PersistentVolume) bool {
 	other := contract.MadeBy(pv, p.otherProvisioners)
 	return other != nil && other.Names(pv, backends.At(p.node))
@@ -42,8 +43,8 @@ func (p *PVs) foreign(other *contract.Dialect) *backend {
 	return p.backend(backends.HostPath(p.node, backends.Served{Dialect: *other, Pools: p.pools.All()}))
 }
 
-// Serves reports whether this agent serves a PV, or another provisioner does: one of the provisioner in its annotation,
-// or of the CSI driver.
+// Serves reports whether this agent serves a PV, or another provisioner does: one of the
+// provisioner in its annotation, or of the CSI driver.
 func (p *PVs) Serves(pv *corev1.PersistentVolume) bool {
 	return p.IsForeign(pv) || p.backendOf(pv) != nil
 }
@@ -55,8 +56,9 @@ func (p *PVs) At(pool *volume.Pool) contract.Place {
 	return at
 }
 
-// ValidateReturn returns nil if a hostPath or local PV that is not saved yet would be valid for a volume: for this agent,
-// or for the other provisioner that made it, whether its PVs may be migrated or not.
+// ValidateReturn returns nil if a hostPath or local PV that is not saved yet would be valid for a
+// volume: for this agent, or for the other provisioner that made it, whether its PVs may be
+// migrated or not.
 func (p *PVs) ValidateReturn(pv *corev1.PersistentVolume, v volume.Volume) error {
 	validate := p.volumeOf
 	if p.IsForeign(pv) {
@@ -102,17 +104,20 @@ func (p *PVs) validateOther(other *contract.Dialect, pv *corev1.PersistentVolume
 	case err != nil:
 		return pool, none, err
 	case empty && pv.Spec.NodeAffinity == nil && pv.Annotations[contract.AnnMigrate] == "":
-		return pool, none, fmt.Errorf("its directory %s is empty, and the PV names no node, so that its pods may have written on another one: "+
+		return pool, none, fmt.Errorf("its directory %s is empty, and the PV names no node, so that its pods may have "+
+			"written on another one: "+
 			"check %s there; if no data is missing, kubectl annotate pv %s %s=run", path, path, pv.Name, contract.AnnMigrate)
 	}
-	// These provisioners write as the capacity what the claim requested. Its request now may be a growth, which none of
-	// them serves.
+	// These provisioners write as the capacity what the claim requested. Its request now may be a
+	// growth, which none of them serves.
 	bytes := contract.WholeBytes(pv.Spec.Capacity.Storage())
-	return pool, volume.Volume{Record: record.Record{Name: name, PV: pv.Name, Owner: ownerOf(pv), Bytes: bytes}, Path: path}, nil
+	return pool, volume.Volume{Record: record.Record{Name: name, PV: pv.Name, Owner: ownerOf(pv), Bytes: bytes},
+		Path: path}, nil
 }
 
-// Adopt creates a record for the directory of a PV of another provisioner that has none, and begins its migration in the
-// same write. It allocates the PV's capacity. The errors are those of Validate and AdoptMigrating.
+// Adopt creates a record for the directory of a PV of another provisioner that has none, and begins
+// its migration in the same write. It allocates the PV's capacity. The errors are those of Validate
+// and AdoptMigrating.
 func (p *PVs) Adopt(pv *corev1.PersistentVolume, m record.Migration) (*volume.Pool, record.Record, error) {
 	other := contract.MadeBy(pv, p.otherProvisioners)
 	if other == nil {

@@ -124,7 +124,8 @@ func TestValidateOtherPoolNotReady(t *testing.T) {
 	}
 }
 
-// What such a PV has is allocated, whatever its claim requests now: a growth of that provisioner's volumes was never served.
+// What such a PV has is allocated, whatever its claim requests now: a growth of that provisioner's
+// volumes was never served.
 func TestAdoptWhatThePVHas(t *testing.T) {
 	c := newPVs(t)
 	c.otherProvisioners, _ = contract.ParseProvisioners("hostpath")
@@ -153,7 +154,8 @@ func former(t *testing.T, c *PVs, pv *corev1.PersistentVolume, others ...*corev1
 	server(t, c, list)
 }
 
-// A PV of the way back is valid only for its volume, also one of a provisioner whose PVs are not to be migrated any more.
+// A PV of the way back is valid only for its volume, also one of a provisioner whose PVs are not to
+// be migrated any more.
 func TestValidateReturn(t *testing.T) {
 	for name, row := range map[string]struct {
 		edit func(*corev1.PersistentVolume)
@@ -234,7 +236,8 @@ func recordedAs(t *testing.T, c *PVs, pv *corev1.PersistentVolume, name string) 
 	}
 }
 
-// The PVs that a migration makes have all marks of node, cluster and pool, in place of older ones: the agent need not write them again.
+// The PVs that a migration makes have all marks of node, cluster and pool, in place of older ones:
+// the agent need not write them again.
 func TestSuccessorsAreMarked(t *testing.T) {
 	c := newPVs(t)
 	registeredAs(t, c, "new", "")

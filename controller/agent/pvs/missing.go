@@ -31,7 +31,10 @@ func (p *PVs) reportPool(ctx context.Context, pv *corev1.PersistentVolume) error
 // notOpenFor returns for how long calls found the pool with that UUID not open, 0 if it is
 // open. The caller calls it at least once every resync.
 func (p *PVs) notOpenFor(id string) time.Duration {
-	open := slices.ContainsFunc(p.pools.All(), func(pool *volume.Pool) bool { return pool.ID() == id && pool.Ready() == nil })
+	open := slices.ContainsFunc(p.pools.All(), func(pool *volume.Pool) bool {
+		return pool.ID() == id &&
+			pool.Ready() == nil
+	})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if open {
@@ -48,7 +51,8 @@ func (p *PVs) notOpenFor(id string) time.Duration {
 
 // reportVolume reports on the PV that its pool is open and does not have the volume, if the
 // PV names an earlier Node: the pool came to this one without the volume.
-func (p *PVs) reportVolume(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, directory string) error {
+func (p *PVs) reportVolume(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool,
+	directory string) error {
 	if uid := pv.Annotations[contract.AnnNodeUID]; uid == "" || uid == p.node.UID() || !volumeGone(pv, pool, directory) {
 		return nil
 	}

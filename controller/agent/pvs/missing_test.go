@@ -35,8 +35,9 @@ func registeredAs(t *testing.T, p *PVs, uid, giveUp string) {
 	p.node = info
 }
 
-// TestReportMissing syncs a PV of an earlier Node whose pool is not at its path, or came without the volume. The agent reports
-// the pool only if the Node's annotation gives the volume up, and the volume at once.
+// TestReportMissing syncs a PV of an earlier Node whose pool is not at its path, or came without
+// the volume. The agent reports the pool only if the Node's annotation gives the volume up, and the
+// volume at once.
 func TestReportMissing(t *testing.T) {
 	for name, row := range map[string]struct {
 		giveUp, pool, node, before string // "" is the pool that is open
@@ -130,7 +131,8 @@ func TestNotOpenForAWhile(t *testing.T) {
 	}
 }
 
-// TestExpectedWithoutGivenUp expects no pool of PVs that were given up for this Node, so that one is opened on a new disk.
+// TestExpectedWithoutGivenUp expects no pool of PVs that were given up for this Node, so that one
+// is opened on a new disk.
 func TestExpectedWithoutGivenUp(t *testing.T) {
 	p := newPVs(t)
 	registeredAs(t, p, "new", "")

@@ -14,8 +14,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// A pool that a setting leaves out says nothing about its disk: its volumes are not reported as lost, and no sweep waits for
-// it.
+// A pool that a setting leaves out says nothing about its disk: its volumes are not reported as
+// lost, and no sweep waits for it.
 func TestPoolThatIsNotOffered(t *testing.T) {
 	p := newPVs(t)
 	registeredAs(t, p, "new", "new")

@@ -49,7 +49,8 @@ func succeeds(pv *corev1.PersistentVolume, m *record.Migration) bool {
 // recognize sets the binding's UID if the volume is this PV's. It reads the claim of a Bound PV
 // from the API server if record and PV do not agree. The error is an errPending while the claim
 // is not bound yet, or an ErrNotReady.
-func (p *PVs) recognize(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, r record.Record, b *volume.Binding) error {
+func (p *PVs) recognize(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, r record.Record,
+	b *volume.Binding) error {
 	found := identity.WhichObject(p.object(pv, pool, r))
 	if found.Answer == identity.Ours && (r.PVUID == "" || r.PVUID == string(pv.UID)) {
 		b.UID = string(pv.UID)
@@ -73,7 +74,8 @@ func (p *PVs) recognize(ctx context.Context, pv *corev1.PersistentVolume, pool *
 // mayDelete returns a Kept unless the volume of the record is this PV's.
 func (p *PVs) mayDelete(pv *corev1.PersistentVolume, o identity.Object) error {
 	if found := identity.WhichObject(o); found.Answer != identity.Ours {
-		return Kept{fmt.Sprintf("it keeps the volume: %s; to keep the data, set the reclaim policy to Retain, and bind the PV to a claim; "+
+		return Kept{fmt.Sprintf("it keeps the volume: %s; to keep the data, set the reclaim policy to Retain, and bind the "+
+			"PV to a claim; "+
 			"to delete it, kubectl annotate pv %s %s=%s", found.Why, pv.Name, contract.AnnDeleteVolume, pv.UID)}
 	}
 	return nil
@@ -83,6 +85,7 @@ func (p *PVs) mayDelete(pv *corev1.PersistentVolume, o identity.Object) error {
 // not allow the deletion, or the volume is not this PV's.
 func (p *PVs) warnUndeletable(ctx context.Context, pv *corev1.PersistentVolume, why error) {
 	if why != nil && contract.Released(pv) && contract.Leaving(pv) {
-		p.events.Warn(ctx, events.PV(pv), "deletes", events.VolumeFailedDelete, fmt.Sprintf("node %s: %v", p.node.Name(), why))
+		p.events.Warn(ctx, events.PV(pv), "deletes", events.VolumeFailedDelete,
+			fmt.Sprintf("node %s: %v", p.node.Name(), why))
 	}
 }

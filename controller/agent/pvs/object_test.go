@@ -105,7 +105,8 @@ func (l *life) must(err error) {
 	}
 }
 
-// away calls do with the directory of the pool while the pool is not open. The records are on the disk.
+// away calls do with the directory of the pool while the pool is not open. The records are on the
+// disk.
 func (l *life) away(do func(dir string)) {
 	l.t.Helper()
 	_, err := l.pool.Purge(l.t.Context()) // writes the record
@@ -149,8 +150,9 @@ func (l *life) deletes() (bool, error) {
 	return err == nil, err
 }
 
-// TestOldPVAppliedAgain has a PV that was exported and is applied again, to this cluster or another one: it is Released at once and
-// deletes nothing, and an event tells that. Volumes that are deleted in the usual way are.
+// TestOldPVAppliedAgain has a PV that was exported and is applied again, to this cluster or another
+// one: it is Released at once and deletes nothing, and an event tells that. Volumes that are
+// deleted in the usual way are.
 func TestOldPVAppliedAgain(t *testing.T) {
 	seen := func(l *life) { l.bound(); l.see() } // the usual life of a volume
 	older := func(l *life) { seen(l); l.olderVersion() }
@@ -245,7 +247,8 @@ func TestOldPVAppliedAgain(t *testing.T) {
 	}
 }
 
-// TestBoundPVWaitsForItsClaim retries while the controller-manager has not written the PV to the claim.
+// TestBoundPVWaitsForItsClaim retries while the controller-manager has not written the PV to the
+// claim.
 func TestBoundPVWaitsForItsClaim(t *testing.T) {
 	l := newLife(t, "wait")
 	c := l.claim
@@ -300,7 +303,8 @@ func TestReplacedPVIsItsSuccessor(t *testing.T) {
 	}
 }
 
-// TestAdoptedPVAppliedAgain has the PV of an older provisioner. Only the directory shows when its volume was made.
+// TestAdoptedPVAppliedAgain has the PV of an older provisioner. Only the directory shows when its
+// volume was made.
 func TestAdoptedPVAppliedAgain(t *testing.T) {
 	for what, row := range map[string]struct {
 		created, released time.Duration // after the directory

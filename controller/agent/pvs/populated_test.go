@@ -17,7 +17,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 )
 
-// TestRebindWithoutPods: without the permission to list pods, the first claim keeps the volume until that claim is gone.
+// TestRebindWithoutPods: without the permission to list pods, the first claim keeps the volume
+// until that claim is gone.
 func TestRebindWithoutPods(t *testing.T) {
 	k := newRetained(t, "wait")
 	firstClaim(k)
@@ -81,8 +82,8 @@ func TestClaimChanged(t *testing.T) {
 	}
 }
 
-// TestVolumeGoneMeanwhile deletes the volume after the PV was read and before its record is. No warning is recorded then.
-// A PV that still exists and has no volume is refused.
+// TestVolumeGoneMeanwhile deletes the volume after the PV was read and before its record is. No
+// warning is recorded then. A PV that still exists and has no volume is refused.
 func TestVolumeGoneMeanwhile(t *testing.T) {
 	for what, row := range map[string]struct {
 		now  func(pv *corev1.PersistentVolume) *corev1.PersistentVolume

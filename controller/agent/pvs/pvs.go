@@ -87,16 +87,18 @@ type PVs struct {
 
 	nodes *otherNodes // that marks of PVs name
 
-	claims     Claims // set by Watch
-	informer   cache.SharedIndexInformer
-	queue      workqueue.TypedRateLimitingInterface[string] // names of PVs
-	wake       chan struct{}                                // receives a request for a sweep
-	unlabelled atomic.Pointer[[]corev1.PersistentVolume]    // PVs of this node without the node label, as of the last sweep
-	migratable atomic.Pointer[[]corev1.PersistentVolume]    // PVs of other provisioners on this node, as of the last sweep
+	claims   Claims // set by Watch
+	informer cache.SharedIndexInformer
+	queue    workqueue.TypedRateLimitingInterface[string] // names of PVs
+	wake     chan struct{}                                // receives a request for a sweep
+	// PVs of this node without the node label, as of the last sweep
+	unlabelled atomic.Pointer[[]corev1.PersistentVolume]
+	migratable atomic.Pointer[[]corev1.PersistentVolume] // PVs of other provisioners on this node, as of the last sweep
 
-	mu      sync.Mutex
-	notOpen map[string]time.Time // since when pools that the Node's annotation gives up are not open, by their UUID; guarded by mu
-	sighted map[place]sighting   // volumes that were made while the clock was ahead; guarded by mu
+	mu sync.Mutex
+	// since when pools that the Node's annotation gives up are not open, by their UUID; guarded by mu
+	notOpen map[string]time.Time
+	sighted map[place]sighting // volumes that were made while the clock was ahead; guarded by mu
 }
 
 // place is the place of a volume.

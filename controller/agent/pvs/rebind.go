@@ -59,7 +59,8 @@ var errPending = errors.New("PV and claim are not bound or released yet")
 
 // reconcileClaim returns the volume of a valid PV. It rebinds the volume if the PV was given
 // to another claim. The errors are those of matches and rebind.
-func (p *PVs) reconcileClaim(ctx context.Context, b *backend, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume) (volume.Volume, error) {
+func (p *PVs) reconcileClaim(ctx context.Context, b *backend, pv *corev1.PersistentVolume, pool *volume.Pool,
+	v volume.Volume) (volume.Volume, error) {
 	err := b.matches(v, pv)
 	if !errors.As(err, new(claimMismatch)) {
 		return v, err
@@ -71,7 +72,8 @@ func (p *PVs) reconcileClaim(ctx context.Context, b *backend, pv *corev1.Persist
 // mismatch is the error of matches. rebind returns an errPending if the PV or the claims
 // are still changing, an ErrNotReady if the API server does not answer, and another error
 // if the claim must not get the volume.
-func (p *PVs) rebind(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume, mismatch error) (volume.Volume, error) {
+func (p *PVs) rebind(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume,
+	mismatch error) (volume.Volume, error) {
 	next, bound, err := p.nextClaim(ctx, pv, pool, v, mismatch)
 	if err != nil {
 		return v, err
@@ -83,20 +85,24 @@ func (p *PVs) rebind(ctx context.Context, pv *corev1.PersistentVolume, pool *vol
 	if err := pool.Transfer(v.Name, v.Owner.UID, binding); err != nil {
 		return v, fmt.Errorf("%w: %w", errPending, err)
 	}
-	klog.FromContext(ctx).Info("Rebound a retained volume to its next claim", "PV", pv.Name, "volume", v.Name, "from", v.Owner, "to", next)
+	klog.FromContext(ctx).Info("Rebound a retained volume to its next claim", "PV", pv.Name, "volume", v.Name, "from",
+		v.Owner, "to", next)
 	v.Owner = next
 	return v, nil
 }
 
-// nextClaim returns the claim that a PV was given to and that the volume's record does not
-// name yet, and whether that claim exists and is bound to the PV. It changes nothing. The errors are those of rebind.
-func (p *PVs) nextClaim(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume, mismatch error) (next record.Owner, bound bool, err error) {
+// nextClaim returns the claim that a PV was given to and that the volume's record does not name
+// yet, and whether that claim exists and is bound to the PV. It changes nothing. The errors are
+// those of rebind.
+func (p *PVs) nextClaim(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume,
+	mismatch error) (next record.Owner, bound bool, err error) {
 	var none record.Owner
 	if v.State == record.Deleting || v.PV != pv.Name {
 		return none, false, mismatch
 	}
 	if pv.Annotations[contract.AnnPool] != pool.ID() {
-		return none, false, fmt.Errorf("%w; to rebind a retained volume to another claim, confirm with the pool's UUID that it belongs to the PV: "+
+		return none, false, fmt.Errorf("%w; to rebind a retained volume to another claim, confirm with the pool's UUID "+
+			"that it belongs to the PV: "+
 			"kubectl annotate pv %s %s=%s", mismatch, pv.Name, contract.AnnPool, pool.ID())
 	}
 	before, err := live.Claim(ctx, p.client, v.Owner)
@@ -122,7 +128,8 @@ func (p *PVs) nextClaim(ctx context.Context, pv *corev1.PersistentVolume, pool *
 	case before == nil:
 		return next, claim != nil, nil
 	case claim == nil:
-		return none, false, fmt.Errorf("%w; the recorded claim is still there, and must be deleted before another claim can get the volume", mismatch)
+		return none, false, fmt.Errorf("%w; the recorded claim is still there, and must be deleted before another claim "+
+			"can get the volume", mismatch)
 	}
 	return next, true, p.unused(ctx, now, before)
 }
@@ -142,7 +149,8 @@ func (p *PVs) unused(ctx context.Context, pv *corev1.PersistentVolume, claim *co
 				"delete that claim, or grant the permission \"list pods\" (manifests/examples/populators)", p.node.Name(), key))
 		return fmt.Errorf("%w: no permission to list the pods that use claim %s: %w", errPending, key, err)
 	case err != nil:
-		return live.Unanswered{Request: "list the pods of namespace " + claim.Namespace + " on node " + p.node.Name(), Err: err}
+		return live.Unanswered{Request: "list the pods of namespace " + claim.Namespace + " on node " + p.node.Name(),
+			Err: err}
 	}
 	if pod := contract.ClaimUsers(pods.Items)[key]; pod != "" {
 		return fmt.Errorf("%w: pod %s uses claim %s", errPending, pod, key)
@@ -159,12 +167,14 @@ func checkNextClaim(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeC
 	case claim == nil && !contract.Released(pv):
 		return errPending
 	case claim == nil && !sameCluster:
-		return errors.New("its volume was recorded in another cluster, or the identity of this cluster is unknown, and the claim in its claimRef is gone; " +
+		return errors.New("its volume was recorded in another cluster, or the identity of this cluster is unknown, and the " +
+			"claim in its claimRef is gone; " +
 			"bind the PV to a claim first")
 	case claim == nil:
 		return nil
 	case claim.Spec.VolumeName != "" && claim.Spec.VolumeName != pv.Name:
-		return fmt.Errorf("its claimRef names claim %s/%s, which has PV %s", claim.Namespace, claim.Name, claim.Spec.VolumeName)
+		return fmt.Errorf("its claimRef names claim %s/%s, which has PV %s", claim.Namespace, claim.Name,
+			claim.Spec.VolumeName)
 	case claim.Spec.VolumeName == "" || pv.Status.Phase != corev1.VolumeBound:
 		return errPending
 	}

@@ -17,7 +17,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// TestRebind spoils one condition a row. Each condition alone must keep a PV from another claim's volume.
+// TestRebind spoils one condition a row. Each condition alone must keep a PV from another claim's
+// volume.
 func TestRebind(t *testing.T) {
 	type pv = corev1.PersistentVolume
 	const pending = "pending"
@@ -141,8 +142,9 @@ func TestRebindUnanswered(t *testing.T) {
 	}
 }
 
-// TestDeleteRebound deletes a volume by its PV's policy once its claim is gone, the first one or the next. A phase or a
-// claimRef that is still changing deletes nothing, and neither does a record that names another claim than the PV.
+// TestDeleteRebound deletes a volume by its PV's policy once its claim is gone, the first one or
+// the next. A phase or a claimRef that is still changing deletes nothing, and neither does a record
+// that names another claim than the PV.
 func TestDeleteRebound(t *testing.T) {
 	const deletes, kept, refused = "deletes", "kept", "refused"
 	for what, row := range map[string]struct {

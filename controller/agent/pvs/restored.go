@@ -15,14 +15,17 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// Restored returns a PV that the agent would accept for a volume whose PV is gone, for that claim and with policy Retain.
-// It has the recorded name, and no claimRef. If the claim names no class, the PV and the claim get the first of the classes
-// whose volumes are in the pool, preferably one of the recorded policy. Restored changes the claim alone; its request is the
-// capacity.
+// Restored returns a PV that the agent would accept for a volume whose PV is gone, for that claim
+// and with policy Retain. It has the recorded name, and no claimRef. If the claim names no class,
+// the PV and the claim get the first of the classes whose volumes are in the pool, preferably one
+// of the recorded policy. Restored changes the claim alone; its request is the capacity.
 //
-// A migrated volume gets the kind of PV that it had last, and another one that of the claim's class. If neither is known, a
-// hostPath PV takes precedence over a CSI PV, with which the kubelet may change the group of files. The error is that of the validation, for each kind of PV that was tried.
-func (p *PVs) Restored(pool *volume.Pool, v volume.Volume, claim *corev1.PersistentVolumeClaim, classes []storagev1.StorageClass) (
+// A migrated volume gets the kind of PV that it had last, and another one that of the claim's
+// class. If neither is known, a hostPath PV takes precedence over a CSI PV, with which the kubelet
+// may change the group of files. The error is that of the validation, for each kind of PV that was
+// tried.
+func (p *PVs) Restored(pool *volume.Pool, v volume.Volume, claim *corev1.PersistentVolumeClaim,
+	classes []storagev1.StorageClass) (
 	*corev1.PersistentVolume, error) {
 	if v.PV == "" {
 		return nil, fmt.Errorf("the record of volume %s names no PV", v.Name)
@@ -44,11 +47,14 @@ func (p *PVs) Restored(pool *volume.Pool, v volume.Volume, claim *corev1.Persist
 }
 
 // backendsFor returns the backends by precedence.
-func (p *PVs) backendsFor(v volume.Volume, claim *corev1.PersistentVolumeClaim, classes []storagev1.StorageClass) []*backend {
+func (p *PVs) backendsFor(v volume.Volume, claim *corev1.PersistentVolumeClaim,
+	classes []storagev1.StorageClass) []*backend {
 	first := func(*backend) bool { return false }
 	if m := v.Migration.Finished(); m != nil {
 		first = func(b *backend) bool { return b.IsCSI == (m.To == "csi") }
-	} else if i := slices.IndexFunc(classes, func(sc storagev1.StorageClass) bool { return sc.Name == contract.Of(claim) }); i >= 0 {
+	} else if i := slices.IndexFunc(classes, func(sc storagev1.StorageClass) bool {
+		return sc.Name == contract.Of(claim)
+	}); i >= 0 {
 		first = func(b *backend) bool { return b.Provisioner == classes[i].Provisioner }
 	}
 	preferred := slices.DeleteFunc(slices.Clone(p.backends), func(b *backend) bool { return !first(b) })
@@ -56,9 +62,10 @@ func (p *PVs) backendsFor(v volume.Volume, claim *corev1.PersistentVolumeClaim, 
 	return append(preferred, others...)
 }
 
-// classOf returns the claim's class, or the first of those whose volumes may be in the pool. A class that does not exist
-// has a provisioner alone, and the claim's name for it.
-func (b *backend) classOf(pool *volume.Pool, claim *corev1.PersistentVolumeClaim, classes []storagev1.StorageClass, policy string) *storagev1.StorageClass {
+// classOf returns the claim's class, or the first of those whose volumes may be in the pool. A
+// class that does not exist has a provisioner alone, and the claim's name for it.
+func (b *backend) classOf(pool *volume.Pool, claim *corev1.PersistentVolumeClaim, classes []storagev1.StorageClass,
+	policy string) *storagev1.StorageClass {
 	name := contract.Of(claim)
 	var found []storagev1.StorageClass
 	for _, sc := range classes {
@@ -97,7 +104,8 @@ func (b *backend) mayUse(pool *volume.Pool, sc storagev1.StorageClass) bool {
 	return path == "" || filepath.Clean(path) == pool.Path()
 }
 
-func (b *backend) restored(v volume.Volume, pool *volume.Pool, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass, at contract.Place) *corev1.PersistentVolume {
+func (b *backend) restored(v volume.Volume, pool *volume.Pool, claim *corev1.PersistentVolumeClaim,
+	sc *storagev1.StorageClass, at contract.Place) *corev1.PersistentVolume {
 	const policy = corev1.PersistentVolumeReclaimRetain
 	if !b.IsCSI {
 		return b.Dialect.PV(v.PV, filepath.Join(pool.Path(), v.Name), claim, sc, at, policy)
@@ -110,8 +118,9 @@ func (b *backend) restored(v volume.Volume, pool *volume.Pool, claim *corev1.Per
 	return pv
 }
 
-// wouldAccept returns nil if a PV that is not saved yet would be valid for the volume. A claim that the record does not name
-// is no error: it is a new one, to which the agent transfers the volume once both are bound.
+// wouldAccept returns nil if a PV that is not saved yet would be valid for the volume. A claim that
+// the record does not name is no error: it is a new one, to which the agent transfers the volume
+// once both are bound.
 func (b *backend) wouldAccept(pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume) error {
 	in, name, err := b.validate(pv)
 	switch {

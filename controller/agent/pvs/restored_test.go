@@ -14,7 +14,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// The PV of a volume whose PV is gone is one that the agent makes, and accepts, for it: of the kind that the volume had last.
+// The PV of a volume whose PV is gone is one that the agent makes, and accepts, for it: of the kind
+// that the volume had last.
 func TestRestoredPV(t *testing.T) {
 	retain := corev1.PersistentVolumeReclaimRetain
 	kept := classtest.Class("wait")

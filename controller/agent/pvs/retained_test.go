@@ -81,7 +81,8 @@ func (k *retained) runs(node string, phase corev1.PodPhase) {
 	k.pods = append(k.pods, pod)
 }
 
-// reconcileClaim reconciles the PV in the store, and returns the UID of the volume's claim afterwards.
+// reconcileClaim reconciles the PV in the store, and returns the UID of the volume's claim
+// afterwards.
 func (k *retained) reconcileClaim(t *testing.T) (owner string, err error) {
 	t.Helper()
 	v, err := k.pool.Get(k.name)

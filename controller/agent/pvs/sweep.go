@@ -87,15 +87,16 @@ func (p *PVs) label(ctx context.Context) (later bool) {
 			p.refuse(ctx, &pv, err)
 			continue
 		}
-		if err := p.patchMeta(ctx, &pv, "labels", map[string]string{contract.LabelNode: contract.LabelValue(p.node.Name())}); err != nil {
+		label := map[string]string{contract.LabelNode: contract.LabelValue(p.node.Name())}
+		if err := p.patchMeta(ctx, &pv, "labels", label); err != nil {
 			klog.FromContext(ctx).Error(err, "Cannot label a PV of this node", "PV", pv.Name)
 		}
 	}
 	return later
 }
 
-// patchMeta sets labels or annotations of a PV, from a map of strings; nil removes one. It does nothing if the PV is gone or if
-// another PV has its name by now.
+// patchMeta sets labels or annotations of a PV, from a map of strings; nil removes one. It does
+// nothing if the PV is gone or if another PV has its name by now.
 func (p *PVs) patchMeta(ctx context.Context, pv *corev1.PersistentVolume, field string, values any) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": pv.UID,

@@ -16,8 +16,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
-// sweeping runs the loop of the sweeps in a bubble of synctest, and returns a function that lets time pass and returns
-// how many lists of PVs there were in it.
+// sweeping runs the loop of the sweeps in a bubble of synctest, and returns a function that lets
+// time pass and returns how many lists of PVs there were in it.
 func sweeping(t *testing.T, p *PVs, c *fake.Clientset) (during func(time.Duration) int) {
 	p.client, p.wake = apitest.Listing(c), make(chan struct{}, 1)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -53,8 +53,8 @@ func request(t *testing.T, p *PVs) (stop func()) {
 	return cancel
 }
 
-// Requests bring a sweep forward, and fewer and fewer of them do if the sweeps find nothing. They never delay the sweeps that
-// are due without them.
+// Requests bring a sweep forward, and fewer and fewer of them do if the sweeps find nothing. They
+// never delay the sweeps that are due without them.
 func TestSweepsAreNotDelayed(t *testing.T) {
 	const hours = 10
 	for what, row := range map[string]struct {

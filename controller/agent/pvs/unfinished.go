@@ -86,7 +86,8 @@ func (p *PVs) unfinished(pool *volume.Pool, v volume.Volume) bool {
 	return p.Age(pool, v) >= unfinishedAge
 }
 
-// sighting is a volume that was made while the clock was ahead, and when Age was first called for it.
+// sighting is a volume that was made while the clock was ahead, and when Age was first called for
+// it.
 type sighting struct {
 	volume record.Record
 	at     time.Time
@@ -122,8 +123,8 @@ func (p *PVs) Age(pool *volume.Pool, v volume.Volume) time.Duration {
 // the pool that had the claim's first volume was not ready; another provisioner created the claim's
 // volume at the same time; the PV was restored elsewhere while the disk of this pool was away.
 //
-// A PV with the pool's UUID and the volume's directory names the volume, whatever path and node it has:
-// a disk may be mounted elsewhere, or moved to another node.
+// A PV with the pool's UUID and the volume's directory names the volume, whatever path and node it
+// has: a disk may be mounted elsewhere, or moved to another node.
 func (p *PVs) NamesOther(pv *corev1.PersistentVolume, pool *volume.Pool, name string) bool {
 	path, source := contract.DirectoryOf(pv), pv.Spec.CSI
 	if source != nil && source.VolumeHandle != name || path != "" && !contract.Contains(path, name) {
@@ -149,17 +150,19 @@ func (p *PVs) abandoned(ctx context.Context, pool *volume.Pool, v volume.Volume)
 	return claim == nil && err == nil, err
 }
 
-// Discard removes the volume that was made for a claim and does not fit what claim and class request
-// now, so that another one can be made. It removes an empty directory by rmdir(2), after the record,
-// and only if no PV ever named it: the record was never bound, is old enough to have a saved PV, and
-// the API server has no PV of that name. The error is why the volume stays.
-func (p *PVs) Discard(ctx context.Context, pool *volume.Pool, v volume.Volume, claim *corev1.PersistentVolumeClaim) error {
+// Discard removes the volume that was made for a claim and does not fit what claim and class
+// request now, so that another one can be made. It removes an empty directory by rmdir(2), after
+// the record, and only if no PV ever named it: the record was never bound, is old enough to have a
+// saved PV, and the API server has no PV of that name. The error is why the volume stays.
+func (p *PVs) Discard(ctx context.Context, pool *volume.Pool, v volume.Volume,
+	claim *corev1.PersistentVolumeClaim) error {
 	name := contract.PVName(claim)
 	switch {
 	case v.State != record.Ready, v.Adopted, v.Ephemeral, v.Owner.UID != string(claim.UID), v.PV != "" && v.PV != name:
 		return fmt.Errorf("the volume at %s stays, because a PV had it, or it was made for another claim", v.Path)
 	case p.Age(pool, v) < unfinishedAge:
-		return fmt.Errorf("the empty volume at %s, which does not fit, is removed and made anew when it is %s old, because its PV may still be saved", v.Path, unfinishedAge)
+		return fmt.Errorf("the empty volume at %s, which does not fit, is removed and made anew when it is %s old, because "+
+			"its PV may still be saved", v.Path, unfinishedAge)
 	}
 	switch pv, err := live.PV(ctx, p.client, name); {
 	case err != nil:
@@ -169,11 +172,13 @@ func (p *PVs) Discard(ctx context.Context, pool *volume.Pool, v volume.Volume, c
 	}
 	switch err := pool.RollBack(v.Name); {
 	case errors.Is(err, fault.ErrNotEmpty):
-		return fmt.Errorf("the volume at %s stays, because it is not empty: save its files elsewhere and empty it, and the agent makes it anew", v.Path)
+		return fmt.Errorf("the volume at %s stays, because it is not empty: save its files elsewhere and empty it, and the "+
+			"agent makes it anew", v.Path)
 	case err != nil:
 		return err
 	}
-	klog.FromContext(ctx).Info("Removed an empty volume that does not fit what its claim requests now", "volume", v.Path, "claim", v.Owner)
+	klog.FromContext(ctx).Info("Removed an empty volume that does not fit what its claim requests now", "volume", v.Path,
+		"claim", v.Owner)
 	p.changed(pool)
 	return nil
 }
@@ -181,7 +186,8 @@ func (p *PVs) Discard(ctx context.Context, pool *volume.Pool, v volume.Volume, c
 // isRemote reports whether a PV of any backend requires another node, and no mark of it is this
 // node's. It returns false for a PV that requires no node.
 func (p *PVs) isRemote(pv *corev1.PersistentVolume) bool {
-	if m := backends.CommonMarks(pv, p.node); m.NodeUID || m.Label.Own || pv.Annotations[contract.AnnProvisionOnNode] == p.node.Name() {
+	if m := backends.CommonMarks(pv, p.node); m.NodeUID || m.Label.Own ||
+		pv.Annotations[contract.AnnProvisionOnNode] == p.node.Name() {
 		return false
 	}
 	hostname, node := contract.Hostname(pv), contract.TopologyOf(pv)

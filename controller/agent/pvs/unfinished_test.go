@@ -63,7 +63,8 @@ func TestUnfinished(t *testing.T) {
 	}
 }
 
-// An empty volume that does not fit is removed only if it was made for this claim and no PV ever named it.
+// An empty volume that does not fit is removed only if it was made for this claim and no PV ever
+// named it.
 func TestDiscard(t *testing.T) {
 	claim := classtest.Claim("0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0", "now", "")
 	name := contract.PVName(claim)
@@ -113,7 +114,8 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-// A volume that was made while the clock was ahead is as old as the time for which it has been known.
+// A volume that was made while the clock was ahead is as old as the time for which it has been
+// known.
 func TestAgeAfterAClockThatWasAhead(t *testing.T) {
 	c := newPVs(t)
 	pool, other := c.pools.Named("legacy"), c.pools.Named("fast")
@@ -148,7 +150,8 @@ func TestAgeAfterAClockThatWasAhead(t *testing.T) {
 	})
 }
 
-// A PV hides a volume only if it may name it. One with the pool's UUID may, wherever it says that the pool is.
+// A PV hides a volume only if it may name it. One with the pool's UUID may, wherever it says that
+// the pool is.
 func TestNamesOther(t *testing.T) {
 	c := newPVs(t)
 	pool := c.pools.Named("legacy")

@@ -16,7 +16,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// unservedPV returns the PV of another provisioner's claim, or of a hostPath claim if the setting is "", with the label of this node, for a directory.
+// unservedPV returns the PV of another provisioner's claim, or of a hostPath claim if the setting
+// is "", with the label of this node, for a directory.
 func unservedPV(t *testing.T, setting, dir, poolID string) *corev1.PersistentVolume {
 	t.Helper()
 	dialects, err := contract.ParseCompat(setting)
@@ -36,8 +37,9 @@ func unservedPV(t *testing.T, setting, dir, poolID string) *corev1.PersistentVol
 	return pv
 }
 
-// A PV of a provisioner that this agent does not serve may be healthy: another agent of the node serves it. An event tells of one
-// whose volume is in a pool of this agent, because no other agent can have that.
+// A PV of a provisioner that this agent does not serve may be healthy: another agent of the node
+// serves it. An event tells of one whose volume is in a pool of this agent, because no other agent
+// can have that.
 func TestUnservedPV(t *testing.T) {
 	for what, row := range map[string]struct {
 		elsewhere bool // the directory is another agent's

@@ -27,12 +27,13 @@ func (p *PVs) VolumeOf(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume
 // record names it. It also accepts PVs of other provisioners that may be migrated. Their
 // volumes have no state before they are adopted.
 //
-// If the marks of the PV disagree, Validate asks the API server about the Nodes that they name: always if fresh is set, and
-// otherwise if it was not asked lately.
+// If the marks of the PV disagree, Validate asks the API server about the Nodes that they name:
+// always if fresh is set, and otherwise if it was not asked lately.
 //
 // The error is an ErrNotReady if the pool is not ready; the PV is valid then, and the pool
 // is returned.
-func (p *PVs) Validate(ctx context.Context, pv *corev1.PersistentVolume, fresh bool) (*volume.Pool, volume.Volume, error) {
+func (p *PVs) Validate(ctx context.Context, pv *corev1.PersistentVolume,
+	fresh bool) (*volume.Pool, volume.Volume, error) {
 	maxAge := resync
 	if fresh {
 		maxAge = 0
@@ -47,9 +48,10 @@ func (p *PVs) Validate(ctx context.Context, pv *corev1.PersistentVolume, fresh b
 	return p.volumeOf(pv)
 }
 
-// CheckRecorded returns an error while the record of a PV's volume may have another reclaim policy than the PV, because
-// its pool is not ready for example: the PV must not go before, since the record then decides about the volume. It
-// returns nil for a PV without a volume of this node, and during a migration.
+// CheckRecorded returns an error while the record of a PV's volume may have another reclaim policy
+// than the PV, because its pool is not ready for example: the PV must not go before, since the
+// record then decides about the volume. It returns nil for a PV without a volume of this node, and
+// during a migration.
 func (p *PVs) CheckRecorded(pv *corev1.PersistentVolume) error {
 	_, v, err := p.volumeOf(pv)
 	switch policy := string(pv.Spec.PersistentVolumeReclaimPolicy); {
@@ -57,7 +59,8 @@ func (p *PVs) CheckRecorded(pv *corev1.PersistentVolume) error {
 		return fmt.Errorf("the finalizer stays until the reclaim policy %s is recorded: %w; if the pool never returns: "+
 			"kubectl patch pv %s --type merge -p '{\"metadata\":{\"finalizers\":null}}'", policy, err, pv.Name)
 	case err == nil && v.Migrating() == nil && (v.State != record.Bound || v.ReclaimPolicy != policy):
-		return fmt.Errorf("the finalizer stays until the reclaim policy %s is recorded; the record has %q", policy, v.ReclaimPolicy)
+		return fmt.Errorf("the finalizer stays until the reclaim policy %s is recorded; the record has %q", policy,
+			v.ReclaimPolicy)
 	}
 	return nil
 }

@@ -9,7 +9,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
-// TestWatchWithoutLabels filters a watch of all PVs: it keeps those with the node label, and those that lack it.
+// TestWatchWithoutLabels filters a watch of all PVs: it keeps those with the node label, and those
+// that lack it.
 func TestWatchWithoutLabels(t *testing.T) {
 	c := newPVs(t)
 	local := validPV(c, "now")

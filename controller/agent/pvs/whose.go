@@ -28,7 +28,8 @@ const (
 	nodesKnown = 1000
 )
 
-// otherNodes remembers which Nodes exist beside this one. Only PVs whose marks disagree make it ask.
+// otherNodes remembers which Nodes exist beside this one. Only PVs whose marks disagree make it
+// ask.
 type otherNodes struct {
 	own string // the Node's name
 
@@ -51,8 +52,10 @@ func (o *otherNodes) exists(n identity.Name) identity.Existence {
 	return identity.Unknown
 }
 
-// ask asks the API server about the Node that a mark names, unless an answer is younger than maxAge.
-func (o *otherNodes) ask(ctx context.Context, client kubernetes.Interface, n identity.Name, maxAge time.Duration) identity.Existence {
+// ask asks the API server about the Node that a mark names, unless an answer is younger than
+// maxAge.
+func (o *otherNodes) ask(ctx context.Context, client kubernetes.Interface, n identity.Name,
+	maxAge time.Duration) identity.Existence {
 	o.mu.Lock()
 	k, ok := o.known[n]
 	o.mu.Unlock()
@@ -69,8 +72,8 @@ func (o *otherNodes) ask(ctx context.Context, client kubernetes.Interface, n ide
 	return k.Existence
 }
 
-// lookUp gets a Node by its name. It lists Nodes for a hostname, which agents may do only where their
-// ClusterRole was extended.
+// lookUp gets a Node by its name. It lists Nodes for a hostname, which agents may do only where
+// their ClusterRole was extended.
 func (o *otherNodes) lookUp(ctx context.Context, client kubernetes.Interface, n identity.Name) identity.Existence {
 	if strings.HasPrefix(n.Value, contract.HashedLabel) {
 		return identity.Unknown // the label of a long name
@@ -99,8 +102,8 @@ func (o *otherNodes) lookUp(ctx context.Context, client kubernetes.Interface, n 
 }
 
 // askNodes asks the API server about the Nodes that the marks of a PV name, if the marks disagree.
-// It reads the hostname and the former ones of this node if the affinity requires another one than the present.
-// What validate answers afterwards is as young as maxAge.
+// It reads the hostname and the former ones of this node if the affinity requires another one than
+// the present. What validate answers afterwards is as young as maxAge.
 func (p *PVs) askNodes(ctx context.Context, b *backend, pv *corev1.PersistentVolume, maxAge time.Duration) {
 	marks := b.Marks(pv)
 	if a := marks.Affinity; a.Host && !a.Own && a.Value != "" {
@@ -112,8 +115,8 @@ func (p *PVs) askNodes(ctx context.Context, b *backend, pv *corev1.PersistentVol
 	identity.WhoseVolume(marks, func(n identity.Name) identity.Existence { return p.nodes.ask(ctx, p.client, n, maxAge) })
 }
 
-// whose returns nil if the volume of a PV with these marks is this node's, as far as the answers about
-// other Nodes go that are known.
+// whose returns nil if the volume of a PV with these marks is this node's, as far as the answers
+// about other Nodes go that are known.
 func (o *otherNodes) whose(marks identity.PV, node Node) error {
 	f := identity.WhoseVolume(marks, o.exists)
 	if f.Answer == identity.Ours {
@@ -127,10 +130,11 @@ func (o *otherNodes) whose(marks identity.PV, node Node) error {
 	return errors.New(f.Why)
 }
 
-// syncVanished handles a PV that the watch reported as deleted. The watch selects by the node label, so
-// the PV may be there with the label of another node, or without one. If it is this node's, syncVanished
-// writes the label again. A watch without the selector reports every PV of the cluster that changes as deleted; syncVanished
-// ignores one that neither names this node nor has a record here. The error means that the PV must be handled again.
+// syncVanished handles a PV that the watch reported as deleted. The watch selects by the node
+// label, so the PV may be there with the label of another node, or without one. If it is this
+// node's, syncVanished writes the label again. A watch without the selector reports every PV of the
+// cluster that changes as deleted; syncVanished ignores one that neither names this node nor has a
+// record here. The error means that the PV must be handled again.
 func (p *PVs) syncVanished(ctx context.Context, name string) error {
 	if !p.node.MayPatchPVs() {
 		return nil // then the watch does not select by the label
@@ -155,7 +159,8 @@ func (p *PVs) syncVanished(ctx context.Context, name string) error {
 		p.refuse(ctx, pv, err)
 		return nil
 	}
-	klog.FromContext(ctx).Info("Writing the node label again, which another client changed", "PV", name, "found", pv.Labels[contract.LabelNode])
+	klog.FromContext(ctx).Info("Writing the node label again, which another client changed", "PV", name, "found",
+		pv.Labels[contract.LabelNode])
 	return p.patchMeta(ctx, pv, "labels", map[string]string{contract.LabelNode: contract.LabelValue(p.node.Name())})
 }
 

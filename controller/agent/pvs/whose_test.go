@@ -36,8 +36,8 @@ func recorded(t *testing.T, c *PVs, pv *corev1.PersistentVolume) *volume.Pool {
 	return pool
 }
 
-// server replaces the API server by one that also answers lists of nodes with a status, or with these, and returns the patches that it
-// gets.
+// server replaces the API server by one that also answers lists of nodes with a status, or with
+// these, and returns the patches that it gets.
 func server(t *testing.T, c *PVs, nodes any, objects ...metav1.Object) *[]string {
 	t.Helper()
 	patches, others := []string{}, apitest.Objects("node-01", objects...)
@@ -62,7 +62,8 @@ func nodeNamed(name, hostname string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: hostname}}}
 }
 
-// A PV whose label is overwritten leaves the watch. It gets the label again if its volume is this node's.
+// A PV whose label is overwritten leaves the watch. It gets the label again if its volume is this
+// node's.
 func TestLabelIsWrittenAgain(t *testing.T) {
 	for what, row := range map[string]struct {
 		class string
@@ -151,8 +152,8 @@ func TestVanishedPVIsHandled(t *testing.T) {
 	}
 }
 
-// A PV of another provisioner changed while the watch had no selector, and then the agent was permitted to patch PVs; or the
-// volume was given back to that provisioner.
+// A PV of another provisioner changed while the watch had no selector, and then the agent was
+// permitted to patch PVs; or the volume was given back to that provisioner.
 func TestVanishedPVOfAnother(t *testing.T) {
 	for what, givenBack := range map[string]bool{"of another node": false, "given back": true} {
 		c := newPVs(t)

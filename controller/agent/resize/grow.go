@@ -106,7 +106,8 @@ func (r *Resizer) publish(ctx context.Context, at *target) error {
 		return err
 	}
 	if at.short {
-		klog.FromContext(ctx).Info("Grew a volume", "PV", at.pv.Name, "pool", at.pool.Path(), "directory", at.v.Name, "bytes", at.v.Bytes)
+		klog.FromContext(ctx).Info("Grew a volume", "PV", at.pv.Name, "pool", at.pool.Path(), "directory", at.v.Name, "bytes",
+			at.v.Bytes)
 		r.succeeded(ctx, at.claim, at.v.Bytes)
 	}
 	return nil
@@ -151,14 +152,16 @@ func (r *Resizer) growPV(ctx context.Context, pv *corev1.PersistentVolume, size 
 	if err != nil {
 		return err
 	}
-	if _, err = r.client.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err = r.client.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, patch,
+		metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("write the new size to PV %s: %w", pv.Name, err)
 	}
 	return nil
 }
 
 // patchStatus writes the claim's status. It does nothing if the status is the same.
-func (r *Resizer) patchStatus(ctx context.Context, claim *corev1.PersistentVolumeClaim, status corev1.PersistentVolumeClaimStatus) error {
+func (r *Resizer) patchStatus(ctx context.Context, claim *corev1.PersistentVolumeClaim,
+	status corev1.PersistentVolumeClaimStatus) error {
 	if apiequality.Semantic.DeepEqual(claim.Status, status) {
 		return nil
 	}

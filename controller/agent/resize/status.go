@@ -26,7 +26,8 @@ func isResizeCondition(c corev1.PersistentVolumeClaimCondition) bool {
 // resizing, and with no less capacity than before. shown is the capacity, which may be
 // the whole disk's. allocated is what the volume has: ResourceQuotas count it if it is
 // more than the request.
-func grown(before corev1.PersistentVolumeClaimStatus, shown, allocated resource.Quantity) corev1.PersistentVolumeClaimStatus {
+func grown(before corev1.PersistentVolumeClaimStatus, shown,
+	allocated resource.Quantity) corev1.PersistentVolumeClaimStatus {
 	s := withoutResize(before)
 	if s.Capacity.Storage().Cmp(shown) < 0 {
 		s.Capacity = with(s.Capacity, corev1.ResourceStorage, shown)
@@ -37,7 +38,8 @@ func grown(before corev1.PersistentVolumeClaimStatus, shown, allocated resource.
 
 // refused returns the status of a claim whose volume cannot grow. infeasible is set if
 // it cannot before there is more space or a smaller request.
-func refused(before corev1.PersistentVolumeClaimStatus, message string, infeasible bool, now metav1.Time) corev1.PersistentVolumeClaimStatus {
+func refused(before corev1.PersistentVolumeClaimStatus, message string, infeasible bool,
+	now metav1.Time) corev1.PersistentVolumeClaimStatus {
 	s := withoutResize(before)
 	condition := corev1.PersistentVolumeClaimCondition{
 		Type: corev1.PersistentVolumeClaimControllerResizeError, Status: corev1.ConditionTrue,

@@ -67,7 +67,7 @@ func (n *node) made(name string, d disk.Device, phase corev1.PersistentVolumePha
 	if s == nil {
 		s, _ = parseSpec(configMap())
 	}
-	pv := newPV(name, d, s, n.found.node)
+	pv := newPV(name, d, s, n.node)
 	pv.UID, pv.Status.Phase = types.UID(name), phase
 	if phase == corev1.VolumeBound || phase == corev1.VolumeReleased {
 		pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "a", Name: "c", UID: "c1"}
@@ -275,7 +275,7 @@ func TestPlanIdentity(t *testing.T) {
 		d.ID, d.Identity, d.Attachment = "", "", "boot-2/1"
 	}
 	resized := func(_ *node, _ *corev1.PersistentVolume, d *disk.Device) { d.Bytes = 800 }
-	formerNode := func(n *node, _ *corev1.PersistentVolume, _ *disk.Device) { n.found.node.UID = "another machine" }
+	formerNode := func(n *node, _ *corev1.PersistentVolume, _ *disk.Device) { n.node.UID = "another machine" }
 	checkPlan(t, []planRow{
 		{"after a boot", then(corev1.VolumeReleased, func(_ *node, _ *corev1.PersistentVolume,
 			d *disk.Device) {
@@ -352,7 +352,7 @@ func TestPlanDiskIsGone(t *testing.T) {
 		{"released", gone(corev1.VolumeReleased, absence), []string{"leave local-n-a gone DeviceGone"}, ""},
 		{"another Node's, available", func(n *node) {
 			pv := n.made(pvA, a, corev1.VolumeAvailable)
-			n.found.node.UID, pv.Spec.NodeAffinity = "new", affinity("other")
+			n.node.UID, pv.Spec.NodeAffinity = "new", affinity("other")
 			n.detach(pv, absence)
 		}, []string{"leave local-n-a gone"}, ""},
 		{"it is at another path", func(n *node) {

@@ -65,7 +65,8 @@ func Paths(answers map[string]any) Answer {
 // pods alone. It lists the pods of the named node only.
 func Objects(node string, objects ...metav1.Object) Answer {
 	there := map[string]any{}
-	claims := &corev1.PersistentVolumeClaimList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaimList"}}
+	claims := &corev1.PersistentVolumeClaimList{TypeMeta: metav1.TypeMeta{APIVersion: "v1",
+		Kind: "PersistentVolumeClaimList"}}
 	kind := func(name string) metav1.TypeMeta { return metav1.TypeMeta{APIVersion: "v1", Kind: name} }
 	for _, o := range objects {
 		switch o := o.(type) {

@@ -20,9 +20,9 @@ import (
 	restfake "k8s.io/client-go/rest/fake"
 )
 
-// Listing returns a client that does what the fake one does, its reactors included, and also answers the
-// requests of package live, which lists claims and PVs without the typed clients. A fake client has none
-// for that.
+// Listing returns a client that does what the fake one does, its reactors included, and also
+// answers the requests of package live, which lists claims and PVs without the typed clients. A
+// fake client has none for that.
 func Listing(client *fake.Clientset) Lister { return Lister{client} }
 
 // Lister is the client of Listing.
@@ -71,6 +71,7 @@ func (c core) list(r *http.Request) (*http.Response, error) {
 	}
 	data, err := json.Marshal(all)
 	return &http.Response{
-		StatusCode: code, Header: http.Header{"Content-Type": {runtime.ContentTypeJSON}}, Body: io.NopCloser(bytes.NewReader(data)),
+		StatusCode: code, Header: http.Header{"Content-Type": {runtime.ContentTypeJSON}},
+		Body: io.NopCloser(bytes.NewReader(data)),
 	}, err
 }

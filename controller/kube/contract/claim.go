@@ -63,7 +63,8 @@ func CheckSupported(claim *corev1.PersistentVolumeClaim, modes []corev1.Persiste
 			"remove it, or name an existing PV in spec.volumeName")
 	}
 	if s := source(claim); s != nil {
-		return fmt.Errorf("dataSource %s %q is not supported: new volumes are empty; remove spec.dataSource and copy the data in", s.Kind, s.Name)
+		return fmt.Errorf("dataSource %s %q is not supported: new volumes are empty; remove spec.dataSource and copy the "+
+			"data in", s.Kind, s.Name)
 	}
 	return nil
 }

@@ -91,8 +91,9 @@ func MadeByOther(pv *corev1.PersistentVolume) *Dialect { return MadeBy(pv, other
 // than Own.
 func OfOther(pv *corev1.PersistentVolume) bool { return MadeByOther(pv) != nil }
 
-// Names reports whether a PV names this node by the annotation that its provisioner
-// always writes, or by its node affinity if there is no such annotation. Whose the volume is, package identity decides.
+// Names reports whether a PV names this node by the annotation that its provisioner always writes,
+// or by its node affinity if there is no such annotation. Whose the volume is, package identity
+// decides.
 func (d *Dialect) Names(pv *corev1.PersistentVolume, at Place) bool {
 	for _, a := range d.annotations {
 		if a.node && !a.optional {
@@ -102,8 +103,8 @@ func (d *Dialect) Names(pv *corev1.PersistentVolume, at Place) bool {
 	return d.IsUnpinned(pv) || at.IsNamed(Hostname(pv))
 }
 
-// NodeAnnotations returns the annotations by which the dialect's PVs name their node, and whether this
-// PV's value is of this one. The value is "" if the PV lacks the annotation.
+// NodeAnnotations returns the annotations by which the dialect's PVs name their node, and whether
+// this PV's value is of this one. The value is "" if the PV lacks the annotation.
 func (d *Dialect) NodeAnnotations(pv *corev1.PersistentVolume, at Place) (all []NodeMark) {
 	for _, a := range d.annotations {
 		if a.node {
@@ -126,7 +127,8 @@ func (d *Dialect) IsUnpinned(pv *corev1.PersistentVolume) bool {
 }
 
 // Validate returns the directory of a PV. It returns an error unless the PV has the form that the
-// provisioner gives to its PVs. It compares neither nodes nor names; see NodeAnnotations and CheckNames.
+// provisioner gives to its PVs. It compares neither nodes nor names; see NodeAnnotations and
+// CheckNames.
 func (d *Dialect) Validate(pv *corev1.PersistentVolume, at Place) (path string, err error) {
 	switch path = DirectoryOf(pv); {
 	case pv.Spec.HostPath == nil && !d.local:
@@ -178,7 +180,8 @@ func (d *Dialect) Directory(claim *corev1.PersistentVolumeClaim, c *storagev1.St
 			return name(PVName(claim), claim.Namespace, claim.Name)
 		}
 	}
-	return d.directories(PVName(claim), &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID})[0]
+	return d.directories(PVName(claim), &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name,
+		UID: claim.UID})[0]
 }
 
 // Check returns nil if the agent can serve a claim of the class. The error names the

@@ -57,11 +57,12 @@ var others = []Dialect{
 			// Versions before v0.0.13 named a directory after the PV alone.
 			return []string{truncate(pv+"_"+claim.Namespace+"_"+claim.Name, maxDirectory), pv}
 		},
-		annotations: []annotation{{key: "local.path.provisioner/selected-node", values: Place.names, node: true, optional: true}},
-		local:       true,
-		check:       checkLocalPath,
-		source:      localPathSource,
-		naming:      patternNaming,
+		annotations: []annotation{{key: "local.path.provisioner/selected-node", values: Place.names, node: true,
+			optional: true}},
+		local:  true,
+		check:  checkLocalPath,
+		source: localPathSource,
+		naming: patternNaming,
 	},
 }
 

@@ -19,7 +19,8 @@ func claimOf(modes ...corev1.PersistentVolumeAccessMode) *corev1.PersistentVolum
 	}
 }
 
-// A PV that the agent makes in a dialect is one of that dialect on that node, and of no other dialect and node.
+// A PV that the agent makes in a dialect is one of that dialect on that node, and of no other
+// dialect and node.
 func TestDialectReadsItsPVs(t *testing.T) {
 	at := Place{Node: "node-01", Hostname: "host-a", Pool: "pool-id"}
 	for _, d := range every() {

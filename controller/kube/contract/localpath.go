@@ -29,7 +29,8 @@ func checkLocalPath(claim *corev1.PersistentVolumeClaim, c *storagev1.StorageCla
 }
 
 // localPathSource returns the source that the annotations of claim and class name.
-func localPathSource(path string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) corev1.PersistentVolumeSource {
+func localPathSource(path string, claim *corev1.PersistentVolumeClaim,
+	c *storagev1.StorageClass) corev1.PersistentVolumeSource {
 	if local, _ := localVolume(claim, c); local {
 		return corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: path}}
 	}
@@ -39,7 +40,8 @@ func localPathSource(path string, claim *corev1.PersistentVolumeClaim, c *storag
 // localVolume reports whether the claim's PV has the source local, and not hostPath.
 // The error names the annotation, its value and the accepted values.
 func localVolume(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) (bool, error) {
-	at, text := fmt.Sprintf("annotation %s of class %q", annDefaultVolumeType, sc.Name), sc.Annotations[annDefaultVolumeType]
+	at, text := fmt.Sprintf("annotation %s of class %q", annDefaultVolumeType,
+		sc.Name), sc.Annotations[annDefaultVolumeType]
 	if own, ok := claim.Annotations[annVolumeType]; ok {
 		at, text = "annotation "+annVolumeType, own
 	} else if text == "" {
@@ -87,7 +89,9 @@ func patternNaming(sc *storagev1.StorageClass) (naming, error) {
 		}
 		offered = append(offered, n.pattern)
 	}
-	return nil, fmt.Errorf("class %q has the parameter %s: %q, a template that may lead out of the directory of the volumes; "+
-		"the agent offers %s; a class cannot be edited: delete it and create it again with one of these, or without the parameter",
+	return nil, fmt.Errorf("class %q has the parameter %s: %q, a template that may lead out of the directory of the "+
+		"volumes; "+
+		"the agent offers %s; a class cannot be edited: delete it and create it again with one of these, or without the "+
+		"parameter",
 		sc.Name, patternParameter, text, strings.Join(offered, ", "))
 }

@@ -19,7 +19,8 @@ const MaxHandle = 128
 // must not change the owner of existing files to a pod's fsGroup.
 //
 // The policy is Retain until the migration is over; AnnPolicy has the final one.
-func MigratedCSIPV(old *corev1.PersistentVolume, driver, handle, pool string, size resource.Quantity, at Place) *corev1.PersistentVolume {
+func MigratedCSIPV(old *corev1.PersistentVolume, driver, handle, pool string, size resource.Quantity,
+	at Place) *corev1.PersistentVolume {
 	pv := successor(old, old, at)
 	delete(pv.Annotations, AnnIdentity)
 	delete(pv.Annotations, AnnProvisionOnNode)
@@ -36,13 +37,13 @@ func MigratedCSIPV(old *corev1.PersistentVolume, driver, handle, pool string, si
 	return pv
 }
 
-// ReturnedHostPathPV returns the hostPath or local PV that replaces the CSI PV now on
-// the way back. was is the PV before the migration. The result is was with the size,
-// claim, class, access modes, labels and annotations of now. Pool and hostname may have changed since: it has
-// the given path, and the node affinity that new PVs get, if was had one. With foreign,
-// the agent does not manage the PV any more, and it gets no annotation of this
-// provisioner except AnnReplaces.
-func ReturnedHostPathPV(was, now *corev1.PersistentVolume, path string, at Place, foreign bool) *corev1.PersistentVolume {
+// ReturnedHostPathPV returns the hostPath or local PV that replaces the CSI PV now on the way back.
+// was is the PV before the migration. The result is was with the size, claim, class, access modes,
+// labels and annotations of now. Pool and hostname may have changed since: it has the given path,
+// and the node affinity that new PVs get, if was had one. With foreign, the agent does not manage
+// the PV any more, and it gets no annotation of this provisioner except AnnReplaces.
+func ReturnedHostPathPV(was, now *corev1.PersistentVolume, path string, at Place,
+	foreign bool) *corev1.PersistentVolume {
 	pv := successor(was, now, at)
 	Relocate(pv, path, at)
 	for _, key := range []string{AnnIdentity, AnnProvisionOnNode, AnnProvisionedBy} {
@@ -87,7 +88,8 @@ func successor(was, now *corev1.PersistentVolume, at Place) *corev1.PersistentVo
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: now.Name, OwnerReferences: now.OwnerReferences,
-			Labels: with(now.Labels, LabelNode, LabelValue(at.Node)), Annotations: with(now.Annotations, AnnReplaces, string(now.UID)),
+			Labels:      with(now.Labels, LabelNode, LabelValue(at.Node)),
+			Annotations: with(now.Annotations, AnnReplaces, string(now.UID)),
 		},
 		Spec: *was.Spec.DeepCopy(),
 	}

@@ -14,7 +14,8 @@ const (
 	pvOf = "pvc-" + uid
 )
 
-// otherPV is what the other provisioner makes of the claim a-b/c on node-01, whose hostname label is host-a.
+// otherPV is what the other provisioner makes of the claim a-b/c on node-01, whose hostname label
+// is host-a.
 func otherPV(provisioner string) *corev1.PersistentVolume {
 	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: pvOf, Annotations: map[string]string{AnnProvisionedBy: provisioner}},
@@ -51,8 +52,9 @@ func TestParseProvisioners(t *testing.T) {
 	}
 }
 
-// Each row changes one thing of a PV that may be taken over. What it says of a path is a whole that is compared: the namespace
-// a and the claim b-c make the same name as the namespace a-b and the claim c.
+// Each row changes one thing of a PV that may be taken over. What it says of a path is a whole that
+// is compared: the namespace a and the claim b-c make the same name as the namespace a-b and the
+// claim c.
 func TestOtherPath(t *testing.T) {
 	type pv = corev1.PersistentVolume
 	path := func(p string) func(*pv) { return func(pv *pv) { pv.Spec.HostPath.Path = p } }
@@ -155,7 +157,8 @@ func TestMadeBy(t *testing.T) {
 	}
 }
 
-// The PV that another provisioner gets back is the one it created, without a label or annotation of this one.
+// The PV that another provisioner gets back is the one it created, without a label or annotation of
+// this one.
 func TestReturnedToOther(t *testing.T) {
 	for _, o := range others {
 		was := otherPV(o.Provisioner)

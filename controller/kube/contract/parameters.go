@@ -80,13 +80,16 @@ var known = []struct {
 	in    Source
 	parse func(p *Parameters, text string) (want string)
 }{
-	{StoragePool, CSIClass | CSIRequest | InlineVolume, func(p *Parameters, text string) string { p.Pool = text; return "" }},
+	{StoragePool, CSIClass | CSIRequest | InlineVolume,
+		func(p *Parameters, text string) string { p.Pool = text; return "" }},
 	{FSType, CSIClass, func(p *Parameters, text string) string { p.FSType = cmp.Or(text, DefaultFSType); return "" }},
 	{QuotaParameter, HostPathClass | CSIClass | CSIRequest, parseQuota},
 	{InodesParameter, HostPathClass | CSIClass | CSIRequest, parseInodes},
 	{ModeParameter, HostPathClass | CSIClass | CSIRequest, parseMode},
-	{UIDParameter, HostPathClass | CSIClass | CSIRequest, func(p *Parameters, text string) string { return parseID(&p.Spec.UID, text) }},
-	{GIDParameter, HostPathClass | CSIClass | CSIRequest, func(p *Parameters, text string) string { return parseID(&p.Spec.GID, text) }},
+	{UIDParameter, HostPathClass | CSIClass | CSIRequest,
+		func(p *Parameters, text string) string { return parseID(&p.Spec.UID, text) }},
+	{GIDParameter, HostPathClass | CSIClass | CSIRequest,
+		func(p *Parameters, text string) string { return parseID(&p.Spec.GID, text) }},
 	{SizeAttribute, InlineVolume, parseSize},
 }
 
@@ -110,7 +113,8 @@ func (s Source) Parse(given map[string]string) (Parameters, error) {
 		}
 	}
 	if p.Spec.Quota == record.QuotaNone && p.Spec.Inodes > 0 {
-		return p, fmt.Errorf("%s %s is %d and %s is %s; leave one out", s.noun(), InodesParameter, p.Spec.Inodes, QuotaParameter, record.QuotaNone)
+		return p, fmt.Errorf("%s %s is %d and %s is %s; leave one out", s.noun(), InodesParameter, p.Spec.Inodes,
+			QuotaParameter, record.QuotaNone)
 	}
 	return p, nil
 }

@@ -48,8 +48,8 @@ func PodReady(pod *corev1.Pod) bool {
 	return !unready
 }
 
-// UnreadySince returns the time since which the pod has not been ready: that of its creation, or when it ceased to be. unready is
-// false for a pod that is ready.
+// UnreadySince returns the time since which the pod has not been ready: that of its creation, or
+// when it ceased to be. unready is false for a pod that is ready.
 func UnreadySince(pod *corev1.Pod) (since time.Time, unready bool) {
 	since = pod.CreationTimestamp.Time
 	for _, c := range pod.Status.Conditions {

@@ -18,8 +18,8 @@ type Place struct {
 	Pool     string   // the pool's UUID
 }
 
-// names returns the values by which provisioners name the node, or did. An older provisioner wrote the
-// node's name in an affinity to the hostname.
+// names returns the values by which provisioners name the node, or did. An older provisioner wrote
+// the node's name in an affinity to the hostname.
 func (p Place) names() []string { return append([]string{p.Node, p.Hostname}, p.Former...) }
 
 // IsNamed reports whether a hostname is the node's, was, or is its name.
@@ -29,7 +29,8 @@ func (p Place) IsNamed(hostname string) bool {
 
 // ReclaimPolicy returns the reclaim policy of a new PV: the given one, or if that is
 // empty the class's, or Delete.
-func ReclaimPolicy(given corev1.PersistentVolumeReclaimPolicy, c *storagev1.StorageClass) corev1.PersistentVolumeReclaimPolicy {
+func ReclaimPolicy(given corev1.PersistentVolumeReclaimPolicy,
+	c *storagev1.StorageClass) corev1.PersistentVolumeReclaimPolicy {
 	switch {
 	case given != "":
 		return given
@@ -75,8 +76,8 @@ func newPV(name string, claim *corev1.PersistentVolumeClaim, c *storagev1.Storag
 	}
 }
 
-// mark writes the UIDs of pool, Node and cluster, as far as they are known, so that the agent need not
-// write the new PV again.
+// mark writes the UIDs of pool, Node and cluster, as far as they are known, so that the agent need
+// not write the new PV again.
 func (p Place) mark(annotations map[string]string) {
 	annotations[AnnPool] = p.Pool
 	for key, uid := range map[string]string{AnnNodeUID: p.NodeUID, AnnCluster: p.Cluster} {

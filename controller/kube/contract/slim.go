@@ -56,8 +56,9 @@ func slimAnnotations(all map[string]string) (kept map[string]string) {
 
 func slimSpec(s *corev1.PersistentVolumeClaimSpec) corev1.PersistentVolumeClaimSpec {
 	kept := corev1.PersistentVolumeClaimSpec{
-		StorageClassName: boundedPointer(s.StorageClassName), VolumeAttributesClassName: boundedPointer(s.VolumeAttributesClassName),
-		VolumeName: Bounded(s.VolumeName), VolumeMode: boundedPointer(s.VolumeMode),
+		StorageClassName:          boundedPointer(s.StorageClassName),
+		VolumeAttributesClassName: boundedPointer(s.VolumeAttributesClassName),
+		VolumeName:                Bounded(s.VolumeName), VolumeMode: boundedPointer(s.VolumeMode),
 	}
 	kept.Resources.Requests = onlyStorage(s.Resources.Requests)
 	for _, mode := range s.AccessModes {
@@ -69,18 +70,22 @@ func slimSpec(s *corev1.PersistentVolumeClaimSpec) corev1.PersistentVolumeClaimS
 		kept.Selector = &metav1.LabelSelector{} // only its presence is read
 	}
 	if from := s.DataSource; from != nil {
-		kept.DataSource = &corev1.TypedLocalObjectReference{APIGroup: boundedPointer(from.APIGroup), Kind: Bounded(from.Kind), Name: Bounded(from.Name)}
+		kept.DataSource = &corev1.TypedLocalObjectReference{APIGroup: boundedPointer(from.APIGroup), Kind: Bounded(from.Kind),
+			Name: Bounded(from.Name)}
 	}
 	if from := s.DataSourceRef; from != nil {
-		kept.DataSourceRef = &corev1.TypedObjectReference{APIGroup: boundedPointer(from.APIGroup), Kind: Bounded(from.Kind), Name: Bounded(from.Name)}
+		kept.DataSourceRef = &corev1.TypedObjectReference{APIGroup: boundedPointer(from.APIGroup), Kind: Bounded(from.Kind),
+			Name: Bounded(from.Name)}
 	}
 	return kept
 }
 
 func slimStatus(s *corev1.PersistentVolumeClaimStatus) corev1.PersistentVolumeClaimStatus {
-	kept := corev1.PersistentVolumeClaimStatus{Phase: Bounded(s.Phase), Capacity: onlyStorage(s.Capacity), AllocatedResources: onlyStorage(s.AllocatedResources)}
+	kept := corev1.PersistentVolumeClaimStatus{Phase: Bounded(s.Phase), Capacity: onlyStorage(s.Capacity),
+		AllocatedResources: onlyStorage(s.AllocatedResources)}
 	if state, ok := s.AllocatedResourceStatuses[corev1.ResourceStorage]; ok {
-		kept.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: Bounded(state)}
+		kept.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{
+			corev1.ResourceStorage: Bounded(state)}
 	}
 	for _, t := range ResizeConditions {
 		if slices.ContainsFunc(s.Conditions, func(c corev1.PersistentVolumeClaimCondition) bool { return c.Type == t }) {

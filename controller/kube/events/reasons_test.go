@@ -95,7 +95,8 @@ func TestReasonsAreComplete(t *testing.T) {
 	}
 }
 
-// What an administrator looks for among the Warnings is one: data without its quota, and an object that is deleted with its data.
+// What an administrator looks for among the Warnings is one: data without its quota, and an object
+// that is deleted with its data.
 func TestLossesAreWarnings(t *testing.T) {
 	for _, r := range events.Reasons() {
 		if (r.Name == events.QuotaNotEnforced || r.Name == events.VolumeReleased) && r.Type != "Warning" {
@@ -133,8 +134,8 @@ func check(t *testing.T, rows map[string]events.Reason, call *ast.CallExpr) {
 }
 
 // sources returns the parsed files of all controllers but this package's, tests aside. What the
-// operator records about its resource is in docs/operator.md, which its own test compares; its parts
-// that record events about claims and PVs are here.
+// operator records about its resource is in docs/operator.md, which its own test compares; its
+// parts that record events about claims and PVs are here.
 func sources(t *testing.T) (all []*ast.File) {
 	t.Helper()
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {

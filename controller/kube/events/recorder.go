@@ -80,10 +80,12 @@ func (r *Recorder) once(ctx context.Context, kind string, obj corev1.ObjectRefer
 		return
 	}
 	log := klog.FromContext(ctx)
-	_, err := r.client.CoreV1().Events(namespaceOf(obj)).Create(ctx, r.event(kind, obj, name, reason, message), metav1.CreateOptions{})
+	_, err := r.client.CoreV1().Events(namespaceOf(obj)).Create(ctx, r.event(kind, obj, name, reason, message),
+		metav1.CreateOptions{})
 	switch {
 	case err == nil:
-		log.Info("Event", "type", kind, "object", obj.Kind, "namespace", obj.Namespace, "name", obj.Name, "reason", reason, "message", message)
+		log.Info("Event", "type", kind, "object", obj.Kind, "namespace", obj.Namespace, "name", obj.Name, "reason", reason,
+			"message", message)
 	case !apierrors.IsAlreadyExists(err):
 		r.release(name)
 		log.Error(err, "Cannot record an event", "event", name, "message", message)

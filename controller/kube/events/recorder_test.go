@@ -24,7 +24,8 @@ func TestEventName(t *testing.T) {
 	}
 }
 
-// The API server refuses an event if its name, or a part of it, ends with "-", or if a part is empty.
+// The API server refuses an event if its name, or a part of it, ends with "-", or if a part is
+// empty.
 func TestEventNameIsValid(t *testing.T) {
 	for _, at := range []string{".", "-", "a.", "a-"} {
 		claim := strings.Repeat("a", 235) + at + strings.Repeat("b", 17)

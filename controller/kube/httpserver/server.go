@@ -33,15 +33,16 @@ const (
 	maxProfile = 10 * time.Minute
 )
 
-// Check is one line of /readyz and /status: a name, and a function that returns nil or why it is not ready.
+// Check is one line of /readyz and /status: a name, and a function that returns nil or why it is
+// not ready.
 type Check struct {
 	Name string
 	Err  func() error
 }
 
 // Handler serves /healthz (the process lives), /readyz (200 if all checks return nil, or 503 with
-// their errors), /status (200 with the text of /readyz, or as JSON) and, unless the gatherer is nil,
-// /metrics. k8s.io/apiserver has such a mux too, with the whole of an API server around it.
+// their errors), /status (200 with the text of /readyz, or as JSON) and, unless the gatherer is
+// nil, /metrics. k8s.io/apiserver has such a mux too, with the whole of an API server around it.
 func Handler(gatherer prometheus.Gatherer, checks []Check) http.Handler {
 	mux, all := http.NewServeMux(), &shared{checks: checks}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -72,7 +73,8 @@ func ProfileHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(maxProfile)) // not of a recorder
 		// pprof refuses a profile that takes longer than the server's own deadline.
-		mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), http.ServerContextKey, &http.Server{WriteTimeout: maxProfile})))
+		mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), http.ServerContextKey,
+			&http.Server{WriteTimeout: maxProfile})))
 	})
 }
 

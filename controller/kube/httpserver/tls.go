@@ -72,7 +72,8 @@ func (c *Certificate) Describe(out chan<- *prometheus.Desc) { out <- expiryDesc 
 // Collect implements prometheus.Collector. Without a valid certificate there is no series.
 func (c *Certificate) Collect(out chan<- prometheus.Metric) {
 	if current, err := c.source(); err == nil {
-		out <- prometheus.MustNewConstMetric(expiryDesc, prometheus.GaugeValue, float64(current.Leaf.NotAfter.Unix()), "metrics")
+		out <- prometheus.MustNewConstMetric(expiryDesc, prometheus.GaugeValue, float64(current.Leaf.NotAfter.Unix()),
+			"metrics")
 	}
 }
 

@@ -192,7 +192,8 @@ func TestBadCertificateFilesAreAnErrorAtStart(t *testing.T) {
 	}
 }
 
-// The exported time is that of the certificate in use, also after the files changed; without one there is none.
+// The exported time is that of the certificate in use, also after the files changed; without one
+// there is none.
 func TestCertificateExpiry(t *testing.T) {
 	dir := t.TempDir()
 	how := httpserver.TLS{CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key")}

@@ -9,14 +9,14 @@ import (
 
 // Disk is what identifies the disk that is at a path of a node.
 type Disk struct {
-	// ID is the identifier that the disk reports, with its kind, such as "naa.5000c500a1b2c3d4"; "" if it has none, or
-	// shares it with another disk of the node.
+	// ID is the identifier that the disk reports, with its kind, such as "naa.5000c500a1b2c3d4"; ""
+	// if it has none, or shares it with another disk of the node.
 	ID    string
 	Bytes int64
 	// NodeUID is the UID of the Node.
 	NodeUID string
-	// Attachment is the boot of the node and the number that the kernel gave the disk when it was attached; "" if the
-	// kernel gives none. It changes with every boot.
+	// Attachment is the boot of the node and the number that the kernel gave the disk when it was
+	// attached; "" if the kernel gives none. It changes with every boot.
 	Attachment string
 }
 
@@ -25,8 +25,9 @@ type RecordedDisk struct {
 	Disk
 	// Path is where the PV expects the disk.
 	Path string
-	// Confirmed is the ID or the attachment of the disk that an administrator confirmed to be the PV's; "" if none did.
-	// It also stands for the Node UID: the disk may have been moved with its PV.
+	// Confirmed is the ID or the attachment of the disk that an administrator confirmed to be the
+	// PV's; "" if none did. It also stands for the Node UID: the disk may have been moved with its
+	// PV.
 	Confirmed string
 }
 
@@ -38,11 +39,12 @@ func (r RecordedDisk) LastingID() string {
 	return r.ID
 }
 
-// OfDisk returns whether the disk that was found is the one that the PV was made for. The path leads there and proves
-// nothing: names swap at a boot, and disks are replaced in their slots.
+// OfDisk returns whether the disk that was found is the one that the PV was made for. The path
+// leads there and proves nothing: names swap at a boot, and disks are replaced in their slots.
 //
-// The disk is Ours if ID, size and Node UID agree. Without an ID the attachment has to agree, so after another boot the
-// answer is Unclear until an administrator confirms the disk. It is Foreign if both have an ID, and these differ.
+// The disk is Ours if ID, size and Node UID agree. Without an ID the attachment has to agree, so
+// after another boot the answer is Unclear until an administrator confirms the disk. It is Foreign
+// if both have an ID, and these differ.
 func OfDisk(pv RecordedDisk, found Disk) Finding {
 	id := pv.ID
 	if id == "" && names(pv.Path, found.ID) {
@@ -57,7 +59,8 @@ func OfDisk(pv RecordedDisk, found Disk) Finding {
 	case confirmed:
 		return Finding{Answer: Ours}
 	case pv.NodeUID != found.NodeUID:
-		return unclearDisk("the PV was made by the Node with the UID %s, and this one has the UID %s", orNone(pv.NodeUID), found.NodeUID)
+		return unclearDisk("the PV was made by the Node with the UID %s, and this one has the UID %s", orNone(pv.NodeUID),
+			found.NodeUID)
 	case id != "" && id == found.ID, id == "" && pv.Attachment != "" && pv.Attachment == found.Attachment:
 		return Finding{Answer: Ours}
 	case id != "":
@@ -79,9 +82,10 @@ func orNone(s string) string {
 	return s
 }
 
-// SharedDisk returns the ID by which a whole disk is known on every node that reaches it, "" if two disks of two nodes can have that
-// ID. Serial numbers and the IDs made of them are alike on many virtual machines, IDs of device mapper and md are cloned with
-// images, a name of NAA 3 is the administrator's, and QEMU gives the same EUI-64 to the disks of all its machines. The ID of a
+// SharedDisk returns the ID by which a whole disk is known on every node that reaches it, "" if two
+// disks of two nodes can have that ID. Serial numbers and the IDs made of them are alike on many
+// virtual machines, IDs of device mapper and md are cloned with images, a name of NAA 3 is the
+// administrator's, and QEMU gives the same EUI-64 to the disks of all its machines. The ID of a
 // partition is taken for that of its disk.
 func SharedDisk(id string) string {
 	id = partitionOfID.ReplaceAllString(id, "")
@@ -91,8 +95,8 @@ func SharedDisk(id string) string {
 	return id
 }
 
-// IsOf reports whether the PV, which may be another node's, was made for the disk with that ID, or for a partition of it. It is false
-// for a disk that no other node can have.
+// IsOf reports whether the PV, which may be another node's, was made for the disk with that ID, or
+// for a partition of it. It is false for a disk that no other node can have.
 func (r RecordedDisk) IsOf(id string) bool {
 	shared := SharedDisk(id)
 	if own := r.LastingID(); own != "" || shared == "" {
@@ -110,8 +114,8 @@ var (
 // shortestID is how long an ID has to be to be recognized in a file name.
 const shortestID = 8
 
-// names reports whether the base name of a path carries an ID, as links in /dev/disk/by-id do. A name of a disk is not
-// that of its partition.
+// names reports whether the base name of a path carries an ID, as links in /dev/disk/by-id do. A
+// name of a disk is not that of its partition.
 func names(link, id string) bool {
 	base := path.Base(link)
 	part := partitionOfID.FindString(id)

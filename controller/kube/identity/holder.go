@@ -34,7 +34,8 @@ type Use struct {
 	Anywhere bool
 }
 
-// UseOfPV returns what a PV needs. ok is false for a PV of another driver that is no directory of a node.
+// UseOfPV returns what a PV needs. ok is false for a PV of another driver that is no directory of a
+// node.
 func UseOfPV(pv *corev1.PersistentVolume) (u Use, ok bool) {
 	u.Object = "PV " + pv.Name
 	if node := pv.Labels[contract.LabelNode]; node != "" {
@@ -54,18 +55,21 @@ func UseOfPV(pv *corev1.PersistentVolume) (u Use, ok bool) {
 	return u, u.Path != ""
 }
 
-// UsesOfPod returns what the ephemeral inline volumes of a pod need. A pod that has ended, or has no node, needs nothing.
+// UsesOfPod returns what the ephemeral inline volumes of a pod need. A pod that has ended, or has
+// no node, needs nothing.
 func UsesOfPod(pod *corev1.Pod) (all []Use) {
 	if pod.Spec.NodeName == "" {
 		return nil
 	}
 	for _, pool := range InlinePools(pod) {
-		all = append(all, Use{Object: "pod " + pod.Namespace + "/" + pod.Name, Pool: pool, Nodes: []string{pod.Spec.NodeName}})
+		all = append(all, Use{Object: "pod " + pod.Namespace + "/" + pod.Name, Pool: pool,
+			Nodes: []string{pod.Spec.NodeName}})
 	}
 	return all
 }
 
-// InlinePools returns the pools of the ephemeral inline volumes of a pod that has not ended, each once.
+// InlinePools returns the pools of the ephemeral inline volumes of a pod that has not ended, each
+// once.
 func InlinePools(pod *corev1.Pod) (pools []string) {
 	if contract.PodEnded(pod) {
 		return nil
@@ -81,9 +85,10 @@ func InlinePools(pod *corev1.Pod) (pools []string) {
 	return pools
 }
 
-// MayEnd answers whether a holder may end, after which the pool's disk is unmounted and detached. It may (Ours) if nothing uses
-// the disk, and may not (Foreign) if an object does. It is Unclear if an object of the pool does not say on which node it is, or
-// gives two. The uses have to be read from the API server after no agent of the node offers the pool any more: until then an agent
+// MayEnd answers whether a holder may end, after which the pool's disk is unmounted and detached.
+// It may (Ours) if nothing uses the disk, and may not (Foreign) if an object does. It is Unclear if
+// an object of the pool does not say on which node it is, or gives two. The uses have to be read
+// from the API server after no agent of the node offers the pool any more: until then an agent
 // creates volumes in it. Whether the Node exists makes no difference: it may come back.
 func (h Holder) MayEnd(uses []Use) Finding {
 	var used, unclear []string
@@ -97,15 +102,18 @@ func (h Holder) MayEnd(uses []Use) Finding {
 	}
 	switch {
 	case len(used) > 0:
-		return Finding{Foreign, fmt.Sprintf("in use by %s; delete the volumes that are not needed any more", first(append(used, unclear...)))}
+		return Finding{Foreign, fmt.Sprintf("in use by %s; delete the volumes that are not needed any more",
+			first(append(used, unclear...)))}
 	case len(unclear) > 0:
-		return Finding{Unclear, fmt.Sprintf("perhaps in use by %s: the node affinity and the label %s do not name one other node; "+
+		return Finding{Unclear, fmt.Sprintf("perhaps in use by %s: the node affinity and the label %s do not name one "+
+			"other node; "+
 			"correct the label, or delete what is not needed any more", first(unclear), contract.LabelNode)}
 	}
 	return Finding{Answer: Ours}
 }
 
-// needs reports whether the object needs the holder: Ours if it does, Foreign if it is of another pool or node.
+// needs reports whether the object needs the holder: Ours if it does, Foreign if it is of another
+// pool or node.
 func (h Holder) needs(u Use) Answer {
 	if u.Pool != "" && u.Pool != h.Pool || u.Pool == "" && !within(u.Path, h.Path) {
 		return Foreign

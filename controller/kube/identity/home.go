@@ -16,11 +16,12 @@ type Home struct {
 	Missing  string // the agent's report, as PoolMissing or VolumeIsMissing has it
 }
 
-// HomeOf returns the home of a PV. ok is false if the PV is not one of the provisioners', or names no
-// node.
+// HomeOf returns the home of a PV. ok is false if the PV is not one of the provisioners', or names
+// no node.
 func HomeOf(pv *corev1.PersistentVolume) (h Home, ok bool) {
 	a := pv.Annotations
-	h = Home{NodeUID: a[contract.AnnNodeUID], Pool: a[contract.AnnPool], Cluster: a[contract.AnnCluster], Missing: a[contract.AnnMissing]}
+	h = Home{NodeUID: a[contract.AnnNodeUID], Pool: a[contract.AnnPool], Cluster: a[contract.AnnCluster],
+		Missing: a[contract.AnnMissing]}
 	if pv.Spec.CSI != nil {
 		h.Node = contract.TopologyOf(pv)
 		return h, h.Node != "" && Provisioned(pv)
@@ -32,8 +33,8 @@ func HomeOf(pv *corev1.PersistentVolume) (h Home, ok bool) {
 // IsNode reports whether a Node with that UID may be the home.
 func (h Home) IsNode(uid string) bool { return h.NodeUID == "" || h.NodeUID == uid }
 
-// Provisioned reports whether a PV is one of the provisioners': it has the CSI driver, or is a hostPath
-// PV that names the provisioner.
+// Provisioned reports whether a PV is one of the provisioners': it has the CSI driver, or is a
+// hostPath PV that names the provisioner.
 func Provisioned(pv *corev1.PersistentVolume) bool {
 	if pv.Spec.CSI != nil {
 		return pv.Spec.CSI.Driver == contract.CSIProvisioner

@@ -1,9 +1,10 @@
-// Package identity answers whose an object is. A name, a path, a label or a cache never proves that something is the object that
-// is meant: a node is made again under its name, a disk comes back under another one's path, a claim is restored without its volume.
+// Package identity answers whose an object is. A name, a path, a label or a cache never proves that
+// something is the object that is meant: a node is made again under its name, a disk comes back
+// under another one's path, a claim is restored without its volume.
 //
-// Each question of the package is one function, asked by everything that deletes, adopts, gives up or protects, and has three
-// answers. What destroys needs Ours. What protects takes Unclear for Ours. Unclear is reported once, with the marks that differ and what
-// an administrator can do.
+// Each question of the package is one function, asked by everything that deletes, adopts, gives up
+// or protects, and has three answers. What destroys needs Ours. What protects takes Unclear for
+// Ours. Unclear is reported once, with the marks that differ and what an administrator can do.
 package identity
 
 // Answer is whose an object is.

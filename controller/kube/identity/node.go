@@ -16,9 +16,11 @@ const (
 	NotLost Loss = iota
 	// NodeAbsent is the loss with a node that does not exist any more.
 	NodeAbsent
-	// VolumeMissing is the loss of a volume whose pool came to the Node that was made again, without the volume.
+	// VolumeMissing is the loss of a volume whose pool came to the Node that was made again,
+	// without the volume.
 	VolumeMissing
-	// GivenUp is the loss that an administrator confirmed with the annotation contract.AnnGiveUp on the Node.
+	// GivenUp is the loss that an administrator confirmed with the annotation contract.AnnGiveUp on
+	// the Node.
 	GivenUp
 )
 
@@ -33,7 +35,8 @@ type NodeFacts struct {
 	UID    string // that Node's
 	GiveUp string // that Node's annotation contract.AnnGiveUp
 	Agent  bool   // an agent on the node is ready
-	Waited bool   // the grace period is over since the node answered last, or since the Node of the name came into question
+	// the grace period is over since the node answered last, or since the Node of the name came into question
+	Waited bool
 
 	HostnameAt string // the name of another Node that has the hostname which the PV requires
 	PoolAt     string // the name of another Node whose agent has the pool open
@@ -42,28 +45,30 @@ type NodeFacts struct {
 // PoolMissing is the report of the agent of a Node that the pool of a PV is not open there.
 func PoolMissing(nodeUID string) string { return "pool/" + nodeUID }
 
-// VolumeIsMissing is the report of the agent of a Node that the pool of a PV is open there, and does not have the volume.
+// VolumeIsMissing is the report of the agent of a Node that the pool of a PV is open there, and
+// does not have the volume.
 func VolumeIsMissing(nodeUID string) string { return "volume/" + nodeUID }
 
-// GivesUp reports whether the annotation of a Node gives the volume of a PV up: it lists the Node's own UID, for volumes of an
-// earlier Node of its name, or the UUID of the pool.
+// GivesUp reports whether the annotation of a Node gives the volume of a PV up: it lists the Node's
+// own UID, for volumes of an earlier Node of its name, or the UUID of the pool.
 func GivesUp(annotation, nodeUID, pvNodeUID, pool string) bool {
 	values := strings.FieldsFunc(annotation, func(r rune) bool { return r == ',' || r == ' ' })
 	return pool != "" && slices.Contains(values, pool) ||
 		nodeUID != "" && pvNodeUID != "" && pvNodeUID != nodeUID && slices.Contains(values, nodeUID)
 }
 
-// NodeGone answers whether the volume of a PV was lost with its node, so that it may be given up. It is Ours if it was, and Foreign
-// if the node answers. Unclear has no reason while the grace period runs.
+// NodeGone answers whether the volume of a PV was lost with its node, so that it may be given up.
+// It is Ours if it was, and Foreign if the node answers. Unclear has no reason while the grace
+// period runs.
 //
 //	a Node of the name     the volume is given up if
 //	exists                 the Node's annotation gives it up, and its agent reports the pool as not open
 //	exists, another UID    the agent is ready, and reports that the pool came without the volume
 //	does not exist         no agent of it was ready for the grace period, and nothing of it is on another node
 //
-// Each row waits for the grace period: the disk of a node that was just made may be mounted later than
-// its agent starts. Each needs the PV's mark of this cluster: the nodes of a PV that was restored here
-// may still join.
+// Each row waits for the grace period: the disk of a node that was just made may be mounted later
+// than its agent starts. Each needs the PV's mark of this cluster: the nodes of a PV that was
+// restored here may still join.
 func NodeGone(f NodeFacts) (Loss, Finding) {
 	loss, found := f.lost()
 	if found.Answer != Ours || f.ThisCluster != "" && f.Cluster == f.ThisCluster {
@@ -91,16 +96,19 @@ func (f *NodeFacts) lost() (Loss, Finding) {
 	case !f.Waited:
 		return NotLost, Finding{}
 	case f.PoolAt != "":
-		return NotLost, Finding{Unclear, fmt.Sprintf("node %s does not exist any more, and node %s has pool %s, which has this volume: "+
+		return NotLost, Finding{Unclear, fmt.Sprintf("node %s does not exist any more, and node %s has pool %s, which has "+
+			"this volume: "+
 			"move the disk back, or make the PV again for node %[2]s", f.Node, f.PoolAt, f.Pool)}
 	}
 	return NodeAbsent, Finding{Answer: Ours}
 }
 
-// madeAgain is the reason for a PV whose Node was made again, and whose agent has not bound the volume since.
+// madeAgain is the reason for a PV whose Node was made again, and whose agent has not bound the
+// volume since.
 func (f *NodeFacts) madeAgain() string {
 	return fmt.Sprintf("node %s was made again (UID %s, this PV has %s), and its agent does not have this volume yet: "+
-		"have the agent ready, with the disk of pool %s at its path. If the disk is lost: kubectl annotate --overwrite node %[1]s %[5]s=%[2]s. "+
+		"have the agent ready, with the disk of pool %s at its path. If the disk is lost: kubectl annotate --overwrite "+
+		"node %[1]s %[5]s=%[2]s. "+
 		"That gives up every volume of the earlier node whose pool is not open",
 		f.Node, f.UID, f.NodeUID, orUnknown(f.Pool), contract.AnnGiveUp)
 }
@@ -108,10 +116,13 @@ func (f *NodeFacts) madeAgain() string {
 // ofAnotherCluster is the reason for a PV without the mark of this cluster.
 func (f *NodeFacts) ofAnotherCluster() string {
 	if f.ThisCluster == "" {
-		return "the operator may not read the namespace kube-system, whose UID identifies the cluster: apply the operator's ClusterRole of this version"
+		return "the operator may not read the namespace kube-system, whose UID identifies the cluster: apply the " +
+			"operator's ClusterRole of this version"
 	}
-	return fmt.Sprintf("node %s does not have this volume, and this PV has no mark of this cluster: it was restored here and its node may still join, or "+
-		"its node was gone before the operator was updated. If the node was one of this cluster: kubectl annotate --overwrite pv %s %s=%s",
+	return fmt.Sprintf("node %s does not have this volume, and this PV has no mark of this cluster: it was restored "+
+		"here and its node may still join, or "+
+		"its node was gone before the operator was updated. If the node was one of this cluster: kubectl annotate "+
+		"--overwrite pv %s %s=%s",
 		f.Node, f.PV, contract.AnnCluster, f.ThisCluster)
 }
 

@@ -12,8 +12,9 @@ const (
 	clockSkew = time.Minute
 )
 
-// Object has what a volume's record and a PV that the record names by its name say about each other. A PV is
-// known by its UID: one that is applied again, as from a backup, has the name of the former and another UID.
+// Object has what a volume's record and a PV that the record names by its name say about each
+// other. A PV is known by its UID: one that is applied again, as from a backup, has the name of the
+// former and another UID.
 type Object struct {
 	// Recorded is the UID of the PV that the record has; "" if it has none.
 	Recorded string
@@ -27,7 +28,8 @@ type Object struct {
 	// UID and Created are the PV's own.
 	UID     string
 	Created time.Time
-	// Successor is set if the PV replaced the recorded one in a migration that the record's journal proves.
+	// Successor is set if the PV replaced the recorded one in a migration that the record's journal
+	// proves.
 	Successor bool
 	// Confirmed is set if an administrator named the PV's UID on the PV.
 	Confirmed bool
@@ -35,11 +37,13 @@ type Object struct {
 	Cluster string
 }
 
-// WhichObject answers whether the volume is this PV's: it may then delete the volume, and a record without a UID
-// gets the PV's. PVs that are applied to a rebuilt cluster are Released at once, because their claims are absent.
+// WhichObject answers whether the volume is this PV's: it may then delete the volume, and a record
+// without a UID gets the PV's. PVs that are applied to a rebuilt cluster are Released at once,
+// because their claims are absent.
 //
-// A PV that is Bound to a claim, read from the API server, is the volume's whatever the answer: it replaces UID
-// and cluster in the record. That is how the volumes of a rebuilt cluster get deletable again.
+// A PV that is Bound to a claim, read from the API server, is the volume's whatever the answer: it
+// replaces UID and cluster in the record. That is how the volumes of a rebuilt cluster get
+// deletable again.
 func WhichObject(o Object) Finding {
 	sameCluster := o.Cluster != "" && o.Cluster == o.RecordedCluster
 	made := !o.Made.IsZero() && !o.Created.Before(o.Made.Add(-clockSkew)) && !o.Created.After(o.Made.Add(createdWithin))
@@ -47,20 +51,24 @@ func WhichObject(o Object) Finding {
 	case o.Confirmed:
 		return Finding{Answer: Ours}
 	case o.Cluster != "" && o.RecordedCluster != "" && !sameCluster:
-		return Finding{Foreign, fmt.Sprintf("the volume was recorded in another cluster, %s, and this PV was not bound to a claim of this one, %s",
+		return Finding{Foreign, fmt.Sprintf("the volume was recorded in another cluster, %s, and this PV was not bound to "+
+			"a claim of this one, %s",
 			o.RecordedCluster, o.Cluster)}
 	case o.Recorded != "" && o.Recorded == o.UID:
 		return Finding{Answer: Ours}
 	case o.Recorded != "":
-		return Finding{Foreign, fmt.Sprintf("the volume is that of a former PV of this name, whose UID was %s; the UID of this one is %s", o.Recorded, o.UID)}
+		return Finding{Foreign, fmt.Sprintf("the volume is that of a former PV of this name, whose UID was %s; the UID of "+
+			"this one is %s", o.Recorded, o.UID)}
 	case o.NeverBound && (sameCluster || made && o.RecordedCluster == o.Cluster):
 		return Finding{Answer: Ours}
 	case !sameCluster:
-		return Finding{Unclear, "the record of the volume has no PV's UID, and it is unknown whether it was written in this cluster"}
+		return Finding{Unclear, "the record of the volume has no PV's UID, and it is unknown whether it was written in " +
+			"this cluster"}
 	case made || o.Successor:
 		return Finding{Answer: Ours}
 	}
-	return Finding{Unclear, fmt.Sprintf("the record of the volume has no PV's UID, and this PV, created %s, was not created with the volume%s",
+	return Finding{Unclear, fmt.Sprintf("the record of the volume has no PV's UID, and this PV, created %s, was not "+
+		"created with the volume%s",
 		o.Created.UTC().Format(time.RFC3339), madeAt(o.Made))}
 }
 

@@ -27,15 +27,15 @@ const (
 
 // PV has the marks of a PV of a directory, as the agent of one node finds them.
 type PV struct {
-	// Volume is set if the record at the place that the PV names is in an open pool and names this PV,
-	// and the PV's pool UUID does not differ. It is also set for a PV whose UUID is the pool's and of
-	// which there is neither record nor directory: there is nothing to destroy.
+	// Volume is set if the record at the place that the PV names is in an open pool and names this
+	// PV, and the PV's pool UUID does not differ. It is also set for a PV whose UUID is the pool's
+	// and of which there is neither record nor directory: there is nothing to destroy.
 	Volume bool
 	// Adoption is set if there is no record yet, and Volume because the names of PV and directory
 	// follow from the claim, or the pool's UUID was confirmed.
 	Adoption bool
-	// NodeUID is set if the PV has the UID of this Node. Another one counts neither way, because Nodes
-	// are made again.
+	// NodeUID is set if the PV has the UID of this Node. Another one counts neither way, because
+	// Nodes are made again.
 	NodeUID bool
 	// Label is the node label, which the agents keep for their watch and every tool can overwrite.
 	Label Name
@@ -47,12 +47,13 @@ type PV struct {
 	Unpinned bool
 }
 
-// WhoseVolume answers whether the volume of a PV is on this node. It asks other about the Nodes that marks name if they are not this
-// one, and only then.
+// WhoseVolume answers whether the volume of a PV is on this node. It asks other about the Nodes
+// that marks name if they are not this one, and only then.
 //
-// Ours needs the volume and another mark, and no mark of another Node that exists. A label does not count against an affinity that is
-// this Node's. A PV without affinity, and a directory without a record, also need a mark that the provisioner wrote.
-// A directory without a record, and a PV without affinity, have no mark of another Node, whether or not that exists.
+// Ours needs the volume and another mark, and no mark of another Node that exists. A label does not
+// count against an affinity that is this Node's. A PV without affinity, and a directory without a
+// record, also need a mark that the provisioner wrote. A directory without a record, and a PV
+// without affinity, have no mark of another Node, whether or not that exists.
 func WhoseVolume(pv PV, other func(Name) Existence) Finding {
 	written := pv.Affinity.Own
 	for _, a := range pv.Annotations {

@@ -21,10 +21,10 @@ func (e Unanswered) Unwrap() error { return e.Err }
 // Is reports whether target is volume.ErrNotReady.
 func (e Unanswered) Is(target error) bool { return target == volume.ErrNotReady }
 
-// Permanent reports whether the API server refused a request in a way that only a change elsewhere ends: of a
-// permission, an admission policy, a webhook, or the object. An admission policy without a reason answers Invalid,
-// and a webhook without a code BadRequest. A webhook that is down is not among them: the server reports an internal
-// error.
+// Permanent reports whether the API server refused a request in a way that only a change elsewhere
+// ends: of a permission, an admission policy, a webhook, or the object. An admission policy without
+// a reason answers Invalid, and a webhook without a code BadRequest. A webhook that is down is not
+// among them: the server reports an internal error.
 func Permanent(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
 		apierrors.IsMethodNotSupported(err) || apierrors.IsRequestEntityTooLargeError(err)

@@ -48,7 +48,8 @@ func Claim(ctx context.Context, client kubernetes.Interface, o record.Owner) (*c
 
 // ClaimOf returns the claim that a PV names by its UID, nil if it names none or if that
 // claim is gone. An error is an Unanswered.
-func ClaimOf(ctx context.Context, client kubernetes.Interface, pv *corev1.PersistentVolume) (*corev1.PersistentVolumeClaim, error) {
+func ClaimOf(ctx context.Context, client kubernetes.Interface,
+	pv *corev1.PersistentVolume) (*corev1.PersistentVolumeClaim, error) {
 	ref := pv.Spec.ClaimRef
 	if ref == nil || ref.UID == "" {
 		return nil, nil
@@ -62,7 +63,8 @@ func ClaimOf(ctx context.Context, client kubernetes.Interface, pv *corev1.Persis
 
 // NamedClaim returns the claim of that name, nil if there is none. An error is an
 // Unanswered.
-func NamedClaim(ctx context.Context, client kubernetes.Interface, namespace, name string) (*corev1.PersistentVolumeClaim, error) {
+func NamedClaim(ctx context.Context, client kubernetes.Interface, namespace,
+	name string) (*corev1.PersistentVolumeClaim, error) {
 	claim, err := client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -94,7 +96,8 @@ func Cluster(ctx context.Context, client kubernetes.Interface) (string, error) {
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
 		return "", nil
 	case err != nil:
-		return "", Unanswered{Request: "read namespace " + metav1.NamespaceSystem + ", whose UID identifies the cluster", Err: err}
+		return "", Unanswered{Request: "read namespace " + metav1.NamespaceSystem + ", whose UID identifies the cluster",
+			Err: err}
 	}
 	return string(system.UID), nil
 }

@@ -33,10 +33,12 @@ func EachPV(ctx context.Context, client kubernetes.Interface, f func(*corev1.Per
 
 // ListPVs is EachPV for the PVs that the label selector selects. It returns the
 // resourceVersion of the list, from which a watch can start.
-func ListPVs(ctx context.Context, client kubernetes.Interface, selector string, f func(*corev1.PersistentVolume) bool) (version string, err error) {
-	return eachPage(ctx, client, "persistentvolumes", metav1.NamespaceAll, selector, func(page *corev1.PersistentVolumeList) bool {
-		return eachItem(page.Items, f)
-	})
+func ListPVs(ctx context.Context, client kubernetes.Interface, selector string,
+	f func(*corev1.PersistentVolume) bool) (version string, err error) {
+	return eachPage(ctx, client, "persistentvolumes", metav1.NamespaceAll, selector,
+		func(page *corev1.PersistentVolumeList) bool {
+			return eachItem(page.Items, f)
+		})
 }
 
 // EachClaim calls f for every claim of the cluster until f returns false. The error
@@ -48,20 +50,24 @@ func EachClaim(ctx context.Context, client kubernetes.Interface, f func(*corev1.
 
 // ListClaims is EachClaim. It returns the resourceVersion of the list, from which a watch
 // can start.
-func ListClaims(ctx context.Context, client kubernetes.Interface, f func(*corev1.PersistentVolumeClaim) bool) (version string, err error) {
+func ListClaims(ctx context.Context, client kubernetes.Interface,
+	f func(*corev1.PersistentVolumeClaim) bool) (version string, err error) {
 	return listClaims(ctx, client, metav1.NamespaceAll, f)
 }
 
 // EachClaimIn is EachClaim for the claims of one namespace.
-func EachClaimIn(ctx context.Context, client kubernetes.Interface, namespace string, f func(*corev1.PersistentVolumeClaim) bool) error {
+func EachClaimIn(ctx context.Context, client kubernetes.Interface, namespace string,
+	f func(*corev1.PersistentVolumeClaim) bool) error {
 	_, err := listClaims(ctx, client, namespace, f)
 	return err
 }
 
-func listClaims(ctx context.Context, client kubernetes.Interface, namespace string, f func(*corev1.PersistentVolumeClaim) bool) (version string, err error) {
-	return eachPage(ctx, client, "persistentvolumeclaims", namespace, "", func(page *corev1.PersistentVolumeClaimList) bool {
-		return eachItem(page.Items, f)
-	})
+func listClaims(ctx context.Context, client kubernetes.Interface, namespace string,
+	f func(*corev1.PersistentVolumeClaim) bool) (version string, err error) {
+	return eachPage(ctx, client, "persistentvolumeclaims", namespace, "",
+		func(page *corev1.PersistentVolumeClaimList) bool {
+			return eachItem(page.Items, f)
+		})
 }
 
 func eachItem[T any](items []T, f func(*T) bool) bool {
@@ -87,11 +93,13 @@ type list[L any] interface {
 //
 // The requests name no resourceVersion: with "0", which informers use, the API server answers
 // from its cache and ignores the limit.
-func eachPage[L any, P list[L]](ctx context.Context, client kubernetes.Interface, resource, namespace, selector string, f func(P) bool) (version string, err error) {
+func eachPage[L any, P list[L]](ctx context.Context, client kubernetes.Interface, resource, namespace, selector string,
+	f func(P) bool) (version string, err error) {
 	o := metav1.ListOptions{Limit: pageItems, LabelSelector: selector}
 	for {
 		page := P(new(L))
-		size, err := readPage(ctx, client.CoreV1().RESTClient().Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource), o, page)
+		size, err := readPage(ctx, client.CoreV1().RESTClient().Get().NamespaceIfScoped(namespace,
+			namespace != "").Resource(resource), o, page)
 		switch {
 		case err != nil:
 			return "", Unanswered{Request: "list " + resource, Err: err}
@@ -111,7 +119,8 @@ func eachPage[L any, P list[L]](ctx context.Context, client kubernetes.Interface
 // readPage decodes the answer to one list request into page. If the answer has more than
 // pageBytes and may have more than one object, readPage reads no more of it, decodes nothing,
 // and returns more than pageBytes. The typed clients cannot bound what they read.
-func readPage(ctx context.Context, request *rest.Request, o metav1.ListOptions, page runtime.Object) (size int, err error) {
+func readPage(ctx context.Context, request *rest.Request, o metav1.ListOptions,
+	page runtime.Object) (size int, err error) {
 	body, err := request.VersionedParams(&o, scheme.ParameterCodec).Stream(ctx)
 	if err != nil {
 		return 0, err
@@ -135,7 +144,8 @@ func readPage(ctx context.Context, request *rest.Request, o metav1.ListOptions, 
 // EachCapacity calls f for every CSIStorageCapacity of the namespace until f returns
 // false. It first reads a short page, because few are enough for most callers. An error is
 // an Unanswered.
-func EachCapacity(ctx context.Context, client kubernetes.Interface, namespace string, f func(*storagev1.CSIStorageCapacity) bool) error {
+func EachCapacity(ctx context.Context, client kubernetes.Interface, namespace string,
+	f func(*storagev1.CSIStorageCapacity) bool) error {
 	page := metav1.ListOptions{Limit: pageItems / 10}
 	for {
 		list, err := client.StorageV1().CSIStorageCapacities(namespace).List(ctx, page)
@@ -150,7 +160,8 @@ func EachCapacity(ctx context.Context, client kubernetes.Interface, namespace st
 }
 
 // claimByUID returns the claim with that UID, nil if there is none.
-func claimByUID(ctx context.Context, client kubernetes.Interface, uid string) (found *corev1.PersistentVolumeClaim, err error) {
+func claimByUID(ctx context.Context, client kubernetes.Interface,
+	uid string) (found *corev1.PersistentVolumeClaim, err error) {
 	err = EachClaim(ctx, client, func(claim *corev1.PersistentVolumeClaim) bool {
 		if string(claim.UID) == uid {
 			found = claim

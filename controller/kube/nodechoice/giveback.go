@@ -21,7 +21,8 @@ import (
 //
 // The caller has read the claim and the node from the API server. The claim is changed only
 // as it was read: if it was changed since, the error is a conflict.
-func GiveBack(ctx context.Context, client kubernetes.Interface, recorder *events.Recorder, claim *corev1.PersistentVolumeClaim, why string) error {
+func GiveBack(ctx context.Context, client kubernetes.Interface, recorder *events.Recorder,
+	claim *corev1.PersistentVolumeClaim, why string) error {
 	if _, err := Unchoose(ctx, client, claim); err != nil {
 		return fmt.Errorf("remove the annotation %s: %w", contract.AnnSelectedNode, err)
 	}
@@ -35,7 +36,8 @@ func GiveBack(ctx context.Context, client kubernetes.Interface, recorder *events
 // UID and version. If the claim was changed since, the error is a conflict. An older
 // ClusterRole allows to update claims and not to patch them: Unchoose then reads the claim and
 // updates it.
-func Unchoose(ctx context.Context, client kubernetes.Interface, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
+func Unchoose(ctx context.Context, client kubernetes.Interface,
+	claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": claim.UID, "resourceVersion": claim.ResourceVersion,
 		"annotations": map[string]any{contract.AnnSelectedNode: nil},
@@ -53,7 +55,8 @@ func Unchoose(ctx context.Context, client kubernetes.Interface, claim *corev1.Pe
 	case err != nil:
 		return nil, err
 	case now == nil || now.UID != claim.UID || now.ResourceVersion != claim.ResourceVersion:
-		return nil, apierrors.NewConflict(corev1.Resource("persistentvolumeclaims"), claim.Name, fmt.Errorf("the claim was changed since version %s", claim.ResourceVersion))
+		return nil, apierrors.NewConflict(corev1.Resource("persistentvolumeclaims"), claim.Name,
+			fmt.Errorf("the claim was changed since version %s", claim.ResourceVersion))
 	}
 	delete(now.Annotations, contract.AnnSelectedNode)
 	return api.Update(ctx, now, metav1.UpdateOptions{})

@@ -85,7 +85,8 @@ var Directory = kind("string", "an absolute path without . and ..", literally, f
 
 // Duration returns the kind of durations that are not negative.
 func Duration(example string) Kind {
-	return kind("duration", "a duration such as "+example, time.ParseDuration, func(d time.Duration) bool { return d >= 0 })
+	return kind("duration", "a duration such as "+example, time.ParseDuration,
+		func(d time.Duration) bool { return d >= 0 })
 }
 
 // oneOf returns the kind of the values, of which an empty one is not described.

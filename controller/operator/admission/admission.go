@@ -41,7 +41,8 @@ type Validator struct {
 	PVs func(ctx context.Context, see func(*corev1.PersistentVolume)) error
 	// Claims describes what of the template a claim of the pool cannot have, or returns "".
 	Claims func(ctx context.Context, pool string, template *corev1.PersistentVolumeClaimSpec) (string, error)
-	// Notes are settings of a resource that have no effect. The API server returns them as warnings.
+	// Notes are settings of a resource that have no effect. The API server returns them as
+	// warnings.
 	Notes func(*v1beta1.HostPathProvisioner) []string
 }
 
@@ -82,7 +83,8 @@ func (v *Validator) Handle(ctx context.Context, request admission.Request) admis
 
 // templates returns why a template may not change, or "". One that stays is not checked: other
 // changes must be possible.
-func (v *Validator) templates(ctx context.Context, before, now v1beta1.HostPathProvisionerSpec) (refused string, err error) {
+func (v *Validator) templates(ctx context.Context, before,
+	now v1beta1.HostPathProvisionerSpec) (refused string, err error) {
 	old := map[string]*corev1.PersistentVolumeClaimSpec{}
 	for _, p := range before.StoragePools {
 		old[p.Name] = p.PVCTemplate
@@ -164,7 +166,8 @@ func renamed(before, now v1beta1.HostPathProvisionerSpec) string {
 					what = "pathConfig"
 				}
 				return fmt.Sprintf("%s has the path of pool %s, whose claims are mounted at %s on each node; "+
-					"give it another path, or remove pool %s first and add the path again when its Deployments are gone", what, name, at.path, name)
+					"give it another path, or remove pool %s first and add the path again when its Deployments are gone", what, name,
+					at.path, name)
 			}
 		}
 	}

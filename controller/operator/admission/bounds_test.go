@@ -55,7 +55,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// No more than a fixed number of requests is handled at one time, and the next ones are refused at once.
+// No more than a fixed number of requests is handled at one time, and the next ones are refused at
+// once.
 func TestBoundsAtOnce(t *testing.T) {
 	begun, end := make(chan struct{}, atOnce), make(chan struct{})
 	slow := bounded(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { begun <- struct{}{}; <-end }))

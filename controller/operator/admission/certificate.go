@@ -34,7 +34,8 @@ const Lifetime = 365 * 24 * time.Hour
 // Ensure creates the Secret, or renews its certificate when that is due, and returns the
 // authorities of it. It leaves a certificate of cert-manager alone. The caller sets the owner and
 // the labels in metadata.
-func Ensure(ctx context.Context, c client.Client, metadata metav1.ObjectMeta, now time.Time) (authorities []byte, err error) {
+func Ensure(ctx context.Context, c client.Client, metadata metav1.ObjectMeta,
+	now time.Time) (authorities []byte, err error) {
 	host := Service + "." + metadata.Namespace + ".svc"
 	var have corev1.Secret
 	err = c.Get(ctx, client.ObjectKey{Namespace: metadata.Namespace, Name: Secret}, &have)

@@ -18,7 +18,8 @@ const path = "/validate-hostpathprovisioner-kubevirt-io-v1beta1-hostpathprovisio
 // Server serves the decisions on the address. Every operator does, also one that does not
 // reconcile. Each handshake reads the certificate from the cache, so that another one is served
 // without a restart. settings changes other TLS settings.
-func Server(address string, cache client.Reader, certificate client.ObjectKey, settings func(*tls.Config), v *Validator) (webhook.Server, error) {
+func Server(address string, cache client.Reader, certificate client.ObjectKey, settings func(*tls.Config),
+	v *Validator) (webhook.Server, error) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("webhook address: %w", err)

@@ -6,7 +6,8 @@
 //   - the cached DaemonSet may lack what was just written, and then counts the older agents;
 //   - Kubernetes counts a pod as updated and as ready until it is gone, also while it ends;
 //   - the DaemonSet counts a pod a moment after the pod became ready;
-//   - a node that got a taint keeps its agent, which Kubernetes counts as misscheduled and not as ready.
+//   - a node that got a taint keeps its agent, which Kubernetes counts as misscheduled and not as
+//     ready.
 //
 // So an agent counts as ready only if it is ready in both. While one of the two lags behind, State
 // is that of a rollout that goes on, or is marked as Counting.
@@ -49,10 +50,11 @@ type State struct {
 	// Desired is the number of agents that there should be, and Ready the number of those that are
 	// ready.
 	Desired, Ready int
-	// Rolling is set while pods of an older template run or end, and until the last new one is ready.
+	// Rolling is set while pods of an older template run or end, and until the last new one is
+	// ready.
 	Rolling bool
-	// Counting is set while all agents are ready, and the DaemonSet does not count them yet: the state
-	// is not to be shown. The DaemonSet changes once more.
+	// Counting is set while all agents are ready, and the DaemonSet does not count them yet: the
+	// state is not to be shown. The DaemonSet changes once more.
 	Counting bool
 	// Left is the time until the first agent has failed, 0 if none is on its way.
 	Left time.Duration
@@ -60,8 +62,8 @@ type State struct {
 	Failed bool
 	// Unready are the nodes of pods that are not ready, or that end.
 	Unready []string
-	// Missing is the number of agents without a pod, and MissingSince the time since which there have
-	// been such agents, zero if there are none.
+	// Missing is the number of agents without a pod, and MissingSince the time since which there
+	// have been such agents, zero if there are none.
 	Missing      int
 	MissingSince time.Time
 	// Running are the pods on a node that do not end, in the order of their nodes.

@@ -15,9 +15,9 @@ import (
 
 var now = time.Now()
 
-// observed has a DaemonSet for two nodes whose current template all pods have. Pods has a letter for each: r for ready, u for
-// not ready that was created long ago, e for one that ends, n for one without a node, o for one of another DaemonSet. They
-// changed a minute ago.
+// observed has a DaemonSet for two nodes whose current template all pods have. Pods has a letter
+// for each: r for ready, u for not ready that was created long ago, e for one that ends, n for one
+// without a node, o for one of another DaemonSet. They changed a minute ago.
 func observed(pods string) Observed {
 	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "agents", UID: "1", Generation: 1}}
 	ds.Status = appsv1.DaemonSetStatus{ObservedGeneration: 1, DesiredNumberScheduled: 2, CurrentNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: 2}
@@ -62,7 +62,8 @@ func words(s State) string {
 	return text
 }
 
-// A rollout is complete only if the DaemonSet and its pods agree on that, and an agent is lost only if one is not ready.
+// A rollout is complete only if the DaemonSet and its pods agree on that, and an agent is lost only
+// if one is not ready.
 func TestJudge(t *testing.T) {
 	updated := func(n int32) func(*Observed) {
 		return func(o *Observed) { o.DaemonSet.Status.UpdatedNumberScheduled = n }
@@ -109,7 +110,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// An agent has two minutes: from its creation, from when it ceased to be ready or began to end, or from when its pod was missed.
+// An agent has two minutes: from its creation, from when it ceased to be ready or began to end, or
+// from when its pod was missed.
 func TestAgentThatDoesNotStart(t *testing.T) {
 	for _, pods := range []string{"u", "e", "n", "ru", "re"} {
 		o := observed(pods)
@@ -142,7 +144,8 @@ func TestAgentThatDoesNotStart(t *testing.T) {
 	}
 }
 
-// The nodes are in an order, each once, so that what is shown does not change with the order of the pods.
+// The nodes are in an order, each once, so that what is shown does not change with the order of the
+// pods.
 func TestOrderOfNodes(t *testing.T) {
 	o := observed("uuuu")
 	slices.Reverse(o.Pods)
@@ -157,8 +160,8 @@ func TestOrderOfNodes(t *testing.T) {
 	}
 }
 
-// The agent of node a runs on, although the node got a taint that it does not tolerate: it is not one of the two that there should be,
-// and does not hide what is wrong with them.
+// The agent of node a runs on, although the node got a taint that it does not tolerate: it is not
+// one of the two that there should be, and does not hide what is wrong with them.
 func TestMisscheduledAgent(t *testing.T) {
 	for name, row := range map[string]struct {
 		pods  string

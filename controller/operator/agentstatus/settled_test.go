@@ -2,8 +2,8 @@ package agentstatus
 
 import "testing"
 
-// The agents are settled only if each node that is to have one has it: numbers that agree by chance, of a node that lost its agent
-// and another one that still has one, prove nothing.
+// The agents are settled only if each node that is to have one has it: numbers that agree by
+// chance, of a node that lost its agent and another one that still has one, prove nothing.
 func TestSettled(t *testing.T) {
 	for _, row := range []struct {
 		name, pods   string

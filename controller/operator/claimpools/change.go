@@ -24,7 +24,8 @@ type step struct {
 
 // plan returns the holders that are wanted, after it created their claims and added them to the
 // record. A holder at another path is not among them: it is unmounted there first.
-func (r *Reconciler) plan(ctx context.Context, w Desired, have map[string]*appsv1.Deployment, found *Result) (steps []step, err error) {
+func (r *Reconciler) plan(ctx context.Context, w Desired, have map[string]*appsv1.Deployment,
+	found *Result) (steps []step, err error) {
 	for i, p := range w.Pools {
 		s := newState(p, w.count())
 		for _, node := range w.Nodes {
@@ -44,7 +45,8 @@ func (r *Reconciler) plan(ctx context.Context, w Desired, have map[string]*appsv
 			s.addClaim(claim, problem)
 			step := step{name: name, pool: i, node: node, claim: claim, have: have[name]}
 			if step.blocked = claim == nil || isBlock(&claim.Spec); !step.blocked {
-				if err := r.identify(ctx, w, &s, &step, Holder{Pool: p.Name, Node: node.Name, Path: p.Path, ClaimUID: claim.UID}); err != nil {
+				if err := r.identify(ctx, w, &s, &step, Holder{Pool: p.Name, Node: node.Name, Path: p.Path,
+					ClaimUID: claim.UID}); err != nil {
 					return nil, err
 				}
 			}
@@ -70,8 +72,10 @@ func (r *Reconciler) identify(ctx context.Context, w Desired, s *State, step *st
 		}
 		if used {
 			step.blocked = true
-			s.Problems = append(s.Problems, fmt.Sprintf("claim %s was deleted and created again, and the pool's disk on node %s is that of the "+
-				"claim before, %s; restore that claim, or remove the pool from the resource and delete these", step.name, h.Node, why))
+			s.Problems = append(s.Problems, fmt.Sprintf("claim %s was deleted and created again, and the pool's disk on node "+
+				"%s is that of the "+
+				"claim before, %s; restore that claim, or remove the pool from the resource and delete these", step.name, h.Node,
+				why))
 			return nil
 		}
 	}
@@ -81,7 +85,8 @@ func (r *Reconciler) identify(ctx context.Context, w Desired, s *State, step *st
 
 // collides describes another holder that has the name.
 func collides(pool, node string, known Holder) string {
-	return fmt.Sprintf("on node %s its claim would have the name %s, which is that of pool %s on node %s; give pool %s another name",
+	return fmt.Sprintf("on node %s its claim would have the name %s, which is that of pool %s on node %s; give pool %s "+
+		"another name",
 		node, NameOf(pool, node), known.Pool, known.Node, pool)
 }
 
@@ -116,7 +121,8 @@ func (r *Reconciler) change(ctx context.Context, cr *v1beta1.HostPathProvisioner
 
 // turn returns the nodes whose Deployments may be changed: those that are ready and have a holder
 // that is not, after a change, or else the first with one that differs. nil allows all.
-func (r *Reconciler) turn(ctx context.Context, cr *v1beta1.HostPathProvisioner, steps []step, states []State) (map[string]bool, error) {
+func (r *Reconciler) turn(ctx context.Context, cr *v1beta1.HostPathProvisioner, steps []step,
+	states []State) (map[string]bool, error) {
 	if r.Differs == nil {
 		return nil, nil
 	}

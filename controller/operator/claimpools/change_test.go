@@ -43,7 +43,8 @@ func TestTaken(t *testing.T) {
 	}
 }
 
-// Holders change on one node at a time, the next when the last is ready, and a node that is not ready is left out.
+// Holders change on one node at a time, the next when the last is ready, and a node that is not
+// ready is left out.
 func TestChangesOneNodeAtATime(t *testing.T) {
 	c := objectsOf(t, nodeNamed("n1", corev1.ConditionFalse), nodeNamed("n2", corev1.ConditionTrue), nodeNamed("n3", corev1.ConditionTrue))
 	w := poolP()
@@ -95,7 +96,8 @@ func (c *cluster) bound() {
 	}
 }
 
-// The pod that mounts and the Job that unmounts have pool and claim; those of an earlier version have neither.
+// The pod that mounts and the Job that unmounts have pool and claim; those of an earlier version
+// have neither.
 func TestOwnerOfTheMount(t *testing.T) {
 	for _, earlier := range []bool{false, true} {
 		c := objectsOf(t, nodeNamed("n1", corev1.ConditionTrue), nodeNamed("n2", corev1.ConditionTrue))

@@ -85,7 +85,8 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// A claim with a block device stays as it is, with its Deployment: no advice leads to a holder that cannot mount it.
+// A claim with a block device stays as it is, with its Deployment: no advice leads to a holder that
+// cannot mount it.
 func TestBlockClaim(t *testing.T) {
 	block := spec(func(s *corev1.PersistentVolumeClaimSpec) { s.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) })
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: NameOf("p", "n1"), Namespace: "ns"}, Spec: *block}
@@ -103,7 +104,8 @@ func TestBlockClaim(t *testing.T) {
 	}
 }
 
-// The Deployment has what the mount needs and no more: the directory above the pool's, and the node by its name.
+// The Deployment has what the mount needs and no more: the directory above the pool's, and the node
+// by its name.
 func TestHolder(t *testing.T) {
 	cr := &v1beta1.HostPathProvisioner{}
 	k := &Reconciler{Namespace: "ns", Image: "image:v1"}

@@ -17,7 +17,8 @@ import (
 // claim returns the claim of the pool on the node, which it creates, or raises its request. The
 // problem is what of the template the claim cannot have, or why it is Pending. Without a claim,
 // claim is nil.
-func (r *Reconciler) claim(ctx context.Context, p Pool, node string) (claim *corev1.PersistentVolumeClaim, problem string, err error) {
+func (r *Reconciler) claim(ctx context.Context, p Pool,
+	node string) (claim *corev1.PersistentVolumeClaim, problem string, err error) {
 	claim = &corev1.PersistentVolumeClaim{}
 	name := NameOf(p.Name, node)
 	err = r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, claim)
@@ -27,7 +28,8 @@ func (r *Reconciler) claim(ctx context.Context, p Pool, node string) (claim *cor
 	case err != nil:
 		return nil, "", fmt.Errorf("read claim %s: %w", name, err)
 	case claim.Labels[poolLabel] != "" && claim.Labels[poolLabel] != labelOf(p.Name):
-		return nil, fmt.Sprintf("claim %s is that of a pool with the label %s=%s; give this pool another name, or delete the claim if its "+
+		return nil, fmt.Sprintf("claim %s is that of a pool with the label %s=%s; give this pool another name, or delete "+
+			"the claim if its "+
 			"data is not needed", name, poolLabel, claim.Labels[poolLabel]), nil
 	case claim.DeletionTimestamp != nil:
 		return claim, "claim " + name + " is deleted; its data goes with it as soon as no pod uses it", nil
@@ -50,7 +52,8 @@ func (r *Reconciler) create(ctx context.Context, p Pool, name string) (*corev1.P
 		return nil, "claim " + name + " is gone", nil
 	}
 	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: r.Namespace, Labels: r.labels(p.Name)}, Spec: *p.Template.DeepCopy()}
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: r.Namespace, Labels: r.labels(p.Name)},
+		Spec:       *p.Template.DeepCopy()}
 	err := r.Client.Create(ctx, claim)
 	switch {
 	case apierrors.IsAlreadyExists(err): // the cache is behind
@@ -65,8 +68,10 @@ func (r *Reconciler) create(ctx context.Context, p Pool, name string) (*corev1.P
 }
 
 // raiseRequest raises the claim's request to that of the template, and describes what else differs.
-func (r *Reconciler) raiseRequest(ctx context.Context, claim *corev1.PersistentVolumeClaim, template *corev1.PersistentVolumeClaimSpec) (problem string, err error) {
-	want, have := template.Resources.Requests[corev1.ResourceStorage], claim.Spec.Resources.Requests[corev1.ResourceStorage]
+func (r *Reconciler) raiseRequest(ctx context.Context, claim *corev1.PersistentVolumeClaim,
+	template *corev1.PersistentVolumeClaimSpec) (problem string, err error) {
+	want := template.Resources.Requests[corev1.ResourceStorage]
+	have := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	if problem = conflict(template, claim); problem != "" || want.Equal(have) {
 		return problem, nil
 	}
@@ -79,18 +84,22 @@ func (r *Reconciler) raiseRequest(ctx context.Context, claim *corev1.PersistentV
 	if err != nil {
 		return "", fmt.Errorf("raise the request of claim %s: %w", claim.Name, err)
 	}
-	r.Event(claim, corev1.EventTypeNormal, "UpdateResourceSuccess", fmt.Sprintf("Raised claim %s from %s to %s", claim.Name, &have, &want))
+	r.Event(claim, corev1.EventTypeNormal, "UpdateResourceSuccess",
+		fmt.Sprintf("Raised claim %s from %s to %s", claim.Name, &have, &want))
 	return "", nil
 }
 
 // Conflict describes what of the template a claim of the pool cannot have, the first of these
 // claims by its name, or returns "".
-func Conflict(ctx context.Context, claims client.Reader, namespace, pool string, template *corev1.PersistentVolumeClaimSpec) (string, error) {
+func Conflict(ctx context.Context, claims client.Reader, namespace, pool string,
+	template *corev1.PersistentVolumeClaimSpec) (string, error) {
 	var list corev1.PersistentVolumeClaimList
-	if err := claims.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{poolLabel: labelOf(pool)}); err != nil {
+	if err := claims.List(ctx, &list, client.InNamespace(namespace),
+		client.MatchingLabels{poolLabel: labelOf(pool)}); err != nil {
 		return "", fmt.Errorf("list the claims of pool %s: %w", pool, err)
 	}
-	slices.SortFunc(list.Items, func(a, b corev1.PersistentVolumeClaim) int { return strings.Compare(a.Name, b.Name) }) // a cache has no order
+	// a cache has no order
+	slices.SortFunc(list.Items, func(a, b corev1.PersistentVolumeClaim) int { return strings.Compare(a.Name, b.Name) })
 	for _, claim := range list.Items {
 		if problem := conflict(template, &claim); problem != "" && claim.DeletionTimestamp == nil {
 			return "pool " + pool + ": " + problem, nil
@@ -101,16 +110,21 @@ func Conflict(ctx context.Context, claims client.Reader, namespace, pool string,
 
 func conflict(template *corev1.PersistentVolumeClaimSpec, claim *corev1.PersistentVolumeClaim) string {
 	if isBlock(&claim.Spec) {
-		return fmt.Sprintf("claim %s has volumeMode Block, and a pool needs a filesystem; add a pool of another name and path without volumeMode, "+
-			"whose claims have one, and move the volumes to it. The claim, and the Deployment that uses it, stay as they are", claim.Name)
+		return fmt.Sprintf("claim %s has volumeMode Block, and a pool needs a filesystem; add a pool of another name and "+
+			"path without volumeMode, "+
+			"whose claims have one, and move the volumes to it. The claim, and the Deployment that uses it, stay as they are",
+			claim.Name)
 	}
 	if what := differs(template, &claim.Spec); what != "" {
-		return fmt.Sprintf("pvcTemplate has another %s than claim %s, and claims cannot be changed; set it back, or remove the pool, "+
+		return fmt.Sprintf("pvcTemplate has another %s than claim %s, and claims cannot be changed; set it back, or remove "+
+			"the pool, "+
 			"delete its claims, and add it again", what, claim.Name)
 	}
-	want, have := template.Resources.Requests[corev1.ResourceStorage], claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	want := template.Resources.Requests[corev1.ResourceStorage]
+	have := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	if want.Cmp(have) < 0 {
-		return fmt.Sprintf("pvcTemplate requests %s, and claim %s has %s: claims do not shrink; set it back", &want, claim.Name, &have)
+		return fmt.Sprintf("pvcTemplate requests %s, and claim %s has %s: claims do not shrink; set it back", &want,
+			claim.Name, &have)
 	}
 	return ""
 }
@@ -148,12 +162,14 @@ func isBlock(claim *corev1.PersistentVolumeClaimSpec) bool {
 }
 
 // expected are reasons of events of claims that become bound without help.
-var expected = []string{"WaitForFirstConsumer", "WaitForPodScheduled", "ExternalProvisioning", "Provisioning", "ProvisioningSucceeded"}
+var expected = []string{"WaitForFirstConsumer", "WaitForPodScheduled", "ExternalProvisioning", "Provisioning",
+	"ProvisioningSucceeded"}
 
 // pending returns the last event of a claim that is not bound, "" if it is expected.
 func (r *Reconciler) pending(ctx context.Context, claim *corev1.PersistentVolumeClaim) (string, error) {
 	var list corev1.EventList
-	err := r.Live.List(ctx, &list, client.InNamespace(r.Namespace), client.MatchingFields{"involvedObject.uid": string(claim.UID)})
+	err := r.Live.List(ctx, &list, client.InNamespace(r.Namespace),
+		client.MatchingFields{"involvedObject.uid": string(claim.UID)})
 	if err != nil {
 		return "", fmt.Errorf("list the events of claim %s: %w", claim.Name, err)
 	}

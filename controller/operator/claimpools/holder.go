@@ -47,7 +47,8 @@ func (r *Reconciler) holder(cr *v1beta1.HostPathProvisioner, p Pool, node string
 	c := &pod.Containers[0]
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "claim", MountPath: claimDir})
 	c.Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: port, Protocol: corev1.ProtocolTCP}}
-	c.LivenessProbe = &corev1.Probe{ProbeHandler: get("/healthz"), PeriodSeconds: 10, FailureThreshold: 6, TimeoutSeconds: 3}
+	c.LivenessProbe = &corev1.Probe{ProbeHandler: get("/healthz"), PeriodSeconds: 10, FailureThreshold: 6,
+		TimeoutSeconds: 3}
 	c.ReadinessProbe = &corev1.Probe{ProbeHandler: get("/readyz"), PeriodSeconds: 2, TimeoutSeconds: 3}
 	return &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
@@ -56,7 +57,8 @@ func (r *Reconciler) holder(cr *v1beta1.HostPathProvisioner, p Pool, node string
 			Replicas: ptr.To[int32](1), Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{
-				Labels: map[string]string{holderLabel: labelOf(p.Name), drainLabel: drainSkip}, Annotations: constrained}, Spec: pod},
+				Labels: map[string]string{holderLabel: labelOf(p.Name), drainLabel: drainSkip}, Annotations: constrained},
+				Spec: pod},
 		},
 	}
 }
@@ -67,7 +69,8 @@ func get(path string) corev1.ProbeHandler {
 
 // labels returns those of a claim, a Deployment or a Job.
 func (r *Reconciler) labels(pool string) map[string]string {
-	return map[string]string{poolLabel: labelOf(pool), "k8s-app": "hostpath-provisioner", "app.kubernetes.io/component": "storage",
+	return map[string]string{poolLabel: labelOf(pool), "k8s-app": "hostpath-provisioner",
+		"app.kubernetes.io/component":  "storage",
 		"app.kubernetes.io/managed-by": "hostpath-provisioner-operator"}
 }
 
@@ -79,12 +82,14 @@ func (r *Reconciler) pod(cr *v1beta1.HostPathProvisioner, node, path, name strin
 		policy = corev1.PullIfNotPresent
 	}
 	return corev1.PodSpec{
-		ServiceAccountName: "hostpath-provisioner-admin-csi", AutomountServiceAccountToken: new(bool), EnableServiceLinks: new(bool),
-		PriorityClassName: "system-node-critical", TerminationGracePeriodSeconds: ptr.To[int64](10),
+		ServiceAccountName: "hostpath-provisioner-admin-csi", AutomountServiceAccountToken: new(bool),
+		EnableServiceLinks: new(bool),
+		PriorityClassName:  "system-node-critical", TerminationGracePeriodSeconds: ptr.To[int64](10),
 		Tolerations: anyTaint,
-		Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
-				{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}}},
+		Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
+					{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}}},
 		Containers: []corev1.Container{{
 			Name: name, Image: r.Image, ImagePullPolicy: policy, Args: args,
 			TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
@@ -92,10 +97,12 @@ func (r *Reconciler) pod(cr *v1beta1.HostPathProvisioner, node, path, name strin
 			SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(true), ReadOnlyRootFilesystem: ptr.To(true),
 				RunAsNonRoot: new(bool), RunAsUser: new(int64)},
 			Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
-				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5m"),
+					corev1.ResourceMemory: resource.MustParse("32Mi")},
+				Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
 			},
-			VolumeMounts: []corev1.VolumeMount{{Name: "pool", MountPath: above, MountPropagation: ptr.To(corev1.MountPropagationBidirectional)}},
+			VolumeMounts: []corev1.VolumeMount{{Name: "pool", MountPath: above,
+				MountPropagation: ptr.To(corev1.MountPropagationBidirectional)}},
 		}},
 		Volumes: []corev1.Volume{{Name: "pool", VolumeSource: corev1.VolumeSource{
 			HostPath: &corev1.HostPathVolumeSource{Path: above, Type: ptr.To(corev1.HostPathDirectoryOrCreate)}}}},

@@ -15,8 +15,9 @@ import (
 
 var errKilled = errors.New("the operator is killed")
 
-// The operator is killed right after each of its writes, so that it never does two in one life. Each life does something that
-// stays done: a pool that goes is gone after as many lives as there are writes.
+// The operator is killed right after each of its writes, so that it never does two in one life.
+// Each life does something that stays done: a pool that goes is gone after as many lives as there
+// are writes.
 func TestKilledAfterEachWrite(t *testing.T) {
 	c := objectsOf(t, nodeNamed("n1", corev1.ConditionTrue))
 	c.pass(poolP())

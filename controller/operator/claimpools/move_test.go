@@ -15,8 +15,9 @@ func moved() Desired {
 	return w
 }
 
-// The disks of a pool that is moved stay until no agent of any node offers the pool at the former path, nor has created a volume
-// there. An agent that a node does not end, because it does not answer, is not waited for.
+// The disks of a pool that is moved stay until no agent of any node offers the pool at the former
+// path, nor has created a volume there. An agent that a node does not end, because it does not
+// answer, is not waited for.
 func TestMoves(t *testing.T) {
 	const former = `[{"name":"p","path":"/srv/p/csi"}]`
 	deleted := agentOn("n2", former)
@@ -57,7 +58,8 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// When one disk has moved, the volumes of its node do not keep the disks of the others at the former path.
+// When one disk has moved, the volumes of its node do not keep the disks of the others at the
+// former path.
 func TestMovesOneAfterAnother(t *testing.T) {
 	c := objectsOf(t, nodeNamed("n1", corev1.ConditionTrue), nodeNamed("n2", corev1.ConditionFalse))
 	c.pass(poolP())

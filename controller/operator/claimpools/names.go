@@ -43,7 +43,8 @@ func NameTaken(ctx context.Context, from client.Reader, namespace, pool string) 
 	for _, claim := range claims.Items {
 		for _, node := range nodes.Items {
 			if claim.Name == NameOf(pool, node.Name) && claim.Labels[poolLabel] != labelOf(pool) {
-				return fmt.Sprintf("pool %s: on node %s its claim would have the name %s, which is that of a claim of pool %s; give the new pool another name",
+				return fmt.Sprintf("pool %s: on node %s its claim would have the name %s, which is that of a claim of pool %s; "+
+					"give the new pool another name",
 					pool, node.Name, claim.Name, strings.TrimSuffix(claim.Labels[poolLabel], "-hpp")), nil
 			}
 		}

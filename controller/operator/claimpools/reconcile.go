@@ -37,12 +37,12 @@ type Reconciler struct {
 	// Differs reports whether Apply would change an object that exists; nil if that makes no
 	// difference.
 	Differs func(context.Context, client.Object) (bool, error)
-	// Event records an event on the resource about one of the objects. Without the object, events of
-	// one reason become one in a pass, with the first message.
+	// Event records an event on the resource about one of the objects. Without the object, events
+	// of one reason become one in a pass, with the first message.
 	Event func(about client.Object, eventtype, reason, message string)
 	Now   func() time.Time
-	// Recorded is the operator's record of the holders, by the names of their Deployments. Reconcile
-	// changes it.
+	// Recorded is the operator's record of the holders, by the names of their Deployments.
+	// Reconcile changes it.
 	Recorded map[string]Holder
 	// Save writes Recorded; nil if nothing keeps it.
 	Save func(context.Context, map[string]Holder) error
@@ -55,14 +55,14 @@ type Reconciler struct {
 type Desired struct {
 	Pools []Pool
 	Nodes []Node
-	// Agents is how many nodes are to have an agent. While agents are replaced, it is more than there
-	// are Nodes.
+	// Agents is how many nodes are to have an agent. While agents are replaced, it is more than
+	// there are Nodes.
 	Agents int
-	// Settled is true if no other node is to have an agent. Otherwise nothing is unmounted because of
-	// a node.
+	// Settled is true if no other node is to have an agent. Otherwise nothing is unmounted because
+	// of a node.
 	Settled bool
-	// Deleted is true if the resource is deleted: then Reconcile does not wait for a node that is not
-	// ready, and a holder that may not end stays without an owner.
+	// Deleted is true if the resource is deleted: then Reconcile does not wait for a node that is
+	// not ready, and a holder that may not end stays without an owner.
 	Deleted bool
 }
 

@@ -97,7 +97,8 @@ func (c *cluster) holder(name string) *appsv1.Deployment {
 	return d
 }
 
-// wantReplicas checks how many pods the holder of pool p on the node is to have, -1 if it is to be gone.
+// wantReplicas checks how many pods the holder of pool p on the node is to have, -1 if it is to be
+// gone.
 func (c *cluster) wantReplicas(node string, want int32) {
 	c.Helper()
 	got := int32(-1)
@@ -231,7 +232,8 @@ func TestMayEnd(t *testing.T) {
 	}
 }
 
-// The question is asked again right before the Job: what came while the pod ended brings the pod back.
+// The question is asked again right before the Job: what came while the pod ended brings the pod
+// back.
 func TestVolumeThatComesWhileTheHolderEnds(t *testing.T) {
 	c := objectsOf(t, nodeNamed("n1", corev1.ConditionTrue), nodeNamed("n2", corev1.ConditionTrue))
 	c.pass(poolP())

@@ -40,7 +40,8 @@ func (h retired) about(cr *v1beta1.HostPathProvisioner) client.Object {
 //
 // A node that does not exist has no mount. Nothing is started on one that is not ready; if the
 // resource is deleted, the Deployment is deleted and the mount stays until the node restarts.
-func (r *Reconciler) retire(ctx context.Context, cr *v1beta1.HostPathProvisioner, found *Result, h retired, w Desired) error {
+func (r *Reconciler) retire(ctx context.Context, cr *v1beta1.HostPathProvisioner, found *Result, h retired,
+	w Desired) error {
 	if h.d != nil && h.d.DeletionTimestamp != nil { // it is created again once it is gone
 		found.addLeft(h.place() + ": its Deployment is being deleted")
 		return nil
@@ -73,7 +74,8 @@ func (r *Reconciler) retire(ctx context.Context, cr *v1beta1.HostPathProvisioner
 	case node == nil || h.Path == "":
 		return r.forget(ctx, h)
 	case !contract.NodeReady(node) && w.Deleted:
-		r.Event(h.about(cr), corev1.EventTypeWarning, "PoolNotUnmounted", fmt.Sprintf("node %s is not ready: %s stays mounted there until the node restarts", h.Node, h.Path))
+		r.Event(h.about(cr), corev1.EventTypeWarning, "PoolNotUnmounted",
+			fmt.Sprintf("node %s is not ready: %s stays mounted there until the node restarts", h.Node, h.Path))
 		return r.forget(ctx, h)
 	case h.d == nil: // someone deleted it, and the Job needs it
 		found.addLeft(h.place() + ": its Deployment is created again, to unmount it")
@@ -88,7 +90,8 @@ func (r *Reconciler) retire(ctx context.Context, cr *v1beta1.HostPathProvisioner
 
 // retain keeps a holder that may not end, with its pod. If the resource is deleted, the Deployment
 // loses its owner, with which it would be deleted.
-func (r *Reconciler) retain(ctx context.Context, cr *v1beta1.HostPathProvisioner, found *Result, h retired, why string, w Desired) error {
+func (r *Reconciler) retain(ctx context.Context, cr *v1beta1.HostPathProvisioner, found *Result, h retired, why string,
+	w Desired) error {
 	if stopped, err := r.deleteJobs(ctx, h.Pool, h.Node); err != nil || !stopped { // a Job of an earlier Deployment
 		found.addLeft(h.place() + ": an earlier Job has to go")
 		return err
@@ -131,7 +134,8 @@ func (r *Reconciler) forget(ctx context.Context, h retired) error {
 
 // unmount ends the pod, has a Job unmount the place, and then deletes the Deployment. It describes
 // what is left to do, or returns "".
-func (r *Reconciler) unmount(ctx context.Context, cr *v1beta1.HostPathProvisioner, h retired, node *corev1.Node, job *batchv1.Job) (left string, err error) {
+func (r *Reconciler) unmount(ctx context.Context, cr *v1beta1.HostPathProvisioner, h retired, node *corev1.Node,
+	job *batchv1.Job) (left string, err error) {
 	if gone, err := r.scaleDown(ctx, h); err != nil || !gone {
 		return h.place() + ": the pod that holds it has to end", err
 	}
@@ -195,7 +199,8 @@ func (r *Reconciler) notStarting(ctx context.Context, job *batchv1.Job) (why str
 
 func (r *Reconciler) podsOf(ctx context.Context, job *batchv1.Job) ([]corev1.Pod, error) {
 	var pods corev1.PodList
-	if err := r.Live.List(ctx, &pods, client.InNamespace(r.Namespace), client.MatchingLabels{batchv1.JobNameLabel: job.Name}); err != nil {
+	if err := r.Live.List(ctx, &pods, client.InNamespace(r.Namespace),
+		client.MatchingLabels{batchv1.JobNameLabel: job.Name}); err != nil {
 		return nil, fmt.Errorf("list the pods of %s: %w", job.Name, err)
 	}
 	return pods.Items, nil
@@ -239,7 +244,8 @@ func (r *Reconciler) patch(ctx context.Context, d *appsv1.Deployment, change map
 	if err != nil {
 		return err
 	}
-	if err := r.Client.Patch(ctx, d.DeepCopy(), client.RawPatch(types.MergePatchType, text)); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Patch(ctx, d.DeepCopy(), client.RawPatch(types.MergePatchType,
+		text)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("change Deployment %s: %w", d.Name, err)
 	}
 	return nil

@@ -45,7 +45,8 @@ type State struct {
 }
 
 func newState(p Pool, nodes int) State {
-	return State{pool: p, StoragePoolStatus: v1beta1.StoragePoolStatus{Name: p.Name, Phase: v1beta1.Preparing, DesiredReady: nodes}}
+	return State{pool: p, StoragePoolStatus: v1beta1.StoragePoolStatus{Name: p.Name, Phase: v1beta1.Preparing,
+		DesiredReady: nodes}}
 }
 
 // addClaim adds a claim.
@@ -69,7 +70,8 @@ func (s *State) addMount(claim *corev1.PersistentVolumeClaim, d *appsv1.Deployme
 	switch {
 	case claim == nil || claim.Status.Phase != corev1.ClaimBound:
 	case d == nil || !mounted(d):
-		s.Waits = append(s.Waits, fmt.Sprintf("claim %s is not mounted on node %s yet; the log of Deployment %s has the reason", claim.Name, node.Name, claim.Name))
+		s.Waits = append(s.Waits, fmt.Sprintf("claim %s is not mounted on node %s yet; the log of Deployment %s has the "+
+			"reason", claim.Name, node.Name, claim.Name))
 	case slices.Contains(node.Offered, s.Name):
 		s.CurrentReady++
 	default:

@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// unmountFor is how long one Job tries, and jobFor how long it may exist until it has to be over.
+	// unmountFor is how long one Job tries, and jobFor how long it may exist until it has to be
+	// over.
 	unmountFor = time.Minute
 	jobFor     = 2 * time.Minute
 )
@@ -34,10 +35,12 @@ func (r *Reconciler) unmounter(cr *v1beta1.HostPathProvisioner, d *appsv1.Deploy
 	pod.HostPID = true // to name the processes that use the mount
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: jobOf(h.Pool, node), Namespace: r.Namespace, Labels: r.labels(h.Pool),
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: d.Name, UID: d.UID, Controller: ptr.To(true)}}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: d.Name, UID: d.UID,
+				Controller: ptr.To(true)}}},
 		Spec: batchv1.JobSpec{
-			BackoffLimit: new(int32), ActiveDeadlineSeconds: ptr.To(int64(jobFor.Seconds())), TTLSecondsAfterFinished: ptr.To[int32](300),
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: constrained}, Spec: pod},
+			BackoffLimit: new(int32), ActiveDeadlineSeconds: ptr.To(int64(jobFor.Seconds())),
+			TTLSecondsAfterFinished: ptr.To[int32](300),
+			Template:                corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: constrained}, Spec: pod},
 		},
 	}
 }

@@ -41,7 +41,8 @@ type agent struct {
 
 // mayEnd asks whether the holder may end. why is "" if it may. used is true if the disk is in use,
 // or may be, and false if only an agent has to end.
-func (r *Reconciler) mayEnd(ctx context.Context, h Holder, node *corev1.Node, w Desired) (why string, used bool, err error) {
+func (r *Reconciler) mayEnd(ctx context.Context, h Holder, node *corev1.Node,
+	w Desired) (why string, used bool, err error) {
 	if err := r.readUses(ctx); err != nil {
 		return "", false, err
 	}
@@ -166,7 +167,8 @@ func (s snapshot) offered(h Holder, w Desired) string {
 		for _, p := range a.pools {
 			switch {
 			case p.Path == h.Path && p.Name != h.Pool && p.Name != "":
-				return fmt.Sprintf("the agent, pod %s, offers pool %s at that path; give pool %s another path", a.name, p.Name, p.Name)
+				return fmt.Sprintf("the agent, pod %s, offers pool %s at that path; give pool %s another path", a.name, p.Name,
+					p.Name)
 			case p.Path == h.Path || p.Name == h.Pool && !moved || p.Name == "":
 				return "the agent has to end, pod " + a.name + ", which offers the pool"
 			}

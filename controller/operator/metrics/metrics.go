@@ -17,9 +17,11 @@ const scrapeTimeout = 5 * time.Second
 // The first name is that of the existing operator.
 var (
 	crReadyDesc = prometheus.NewDesc("kubevirt_hpp_cr_ready",
-		"1 if the HostPathProvisioner is available and not degraded, 0 if it is not, -1 if there is none or if another pod of the operator reconciles.", nil, nil)
-	agentsDesiredDesc = prometheus.NewDesc("kubevirt_hpp_agents_desired", "Number of nodes that should have an agent.", nil, nil)
-	agentsReadyDesc   = prometheus.NewDesc("kubevirt_hpp_agents_ready", "Number of nodes that have a ready agent.", nil, nil)
+		"1 if the HostPathProvisioner is available and not degraded, 0 if it is not, -1 if there is none or if another pod "+
+			"of the operator reconciles.", nil, nil)
+	agentsDesiredDesc = prometheus.NewDesc("kubevirt_hpp_agents_desired", "Number of nodes that should have an agent.",
+		nil, nil)
+	agentsReadyDesc = prometheus.NewDesc("kubevirt_hpp_agents_ready", "Number of nodes that have a ready agent.", nil, nil)
 	// The agents export the same metric.
 	expiryDesc = prometheus.NewDesc("kubevirt_hpp_certificate_expiry_timestamp_seconds",
 		"Unix time at which a certificate expires; the label use names what it serves.", []string{"use"}, nil)
@@ -29,8 +31,8 @@ var (
 type State struct {
 	// Status is that of the resource that is served; nil if there is none.
 	Status *v1beta1.HostPathProvisionerStatus
-	// Desired and Ready are numbers of nodes: those that should have an agent, and those that have a
-	// ready one.
+	// Desired and Ready are numbers of nodes: those that should have an agent, and those that have
+	// a ready one.
 	Desired, Ready int
 	// Expires is when the webhook's certificate does; zero if there is none.
 	Expires time.Time

@@ -15,7 +15,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 )
 
-// reading returns a collector of a resource with these statuses of Available, Progressing and Degraded, such as TFF.
+// reading returns a collector of a resource with these statuses of Available, Progressing and
+// Degraded, such as TFF.
 func reading(statuses string, err error) Collector {
 	elected := make(chan struct{})
 	close(elected)

@@ -78,7 +78,8 @@ func reason(f identity.NodeFacts, loss identity.Loss) string {
 	case identity.VolumeMissing:
 		return fmt.Sprintf("node %s was made again, and pool %s came to it without this volume", f.Node, f.Pool)
 	}
-	return fmt.Sprintf("node %s does not exist any more, and it had this volume: if a node of this name comes back with the disk, "+
+	return fmt.Sprintf("node %s does not exist any more, and it had this volume: if a node of this name comes back with "+
+		"the disk, "+
 		"so does the volume", f.Node)
 }
 
@@ -92,7 +93,8 @@ func (r *Reconciler) report(ctx context.Context, pv *corev1.PersistentVolume, wh
 		case client.IgnoreNotFound(err) != nil:
 			return fmt.Errorf("read claim %s/%s: %w", ref.Namespace, ref.Name, err)
 		case err == nil && claim.UID == ref.UID:
-			objects, first = append(objects, events.Claim(&claim)), fmt.Sprintf("kubectl -n %s delete pvc %s; ", claim.Namespace, claim.Name)
+			objects, first = append(objects, events.Claim(&claim)), fmt.Sprintf("kubectl -n %s delete pvc %s; ", claim.Namespace,
+				claim.Name)
 		}
 	}
 	if commands {

@@ -175,7 +175,8 @@ func TestCacheBehind(t *testing.T) {
 	}
 }
 
-// A Node may be created after the one of its name was found absent, and before the Nodes with its hostname are listed: it answers.
+// A Node may be created after the one of its name was found absent, and before the Nodes with its
+// hostname are listed: it answers.
 func TestNodeMadeBetweenTwoReads(t *testing.T) {
 	s := newScene("release")
 	s.exists("new")

@@ -20,11 +20,11 @@ type policy string
 const (
 	// keep reports the volume.
 	keep policy = "keep"
-	// release deletes claim and PV. If the node comes back, its agent keeps the directory and reports
-	// it as an orphan.
+	// release deletes claim and PV. If the node comes back, its agent keeps the directory and
+	// reports it as an orphan.
 	release policy = "release"
-	// remove deletes the claim. The PV stays for the node: if that comes back, its agent acts by the
-	// PV's reclaim policy.
+	// remove deletes the claim. The PV stays for the node: if that comes back, its agent acts by
+	// the PV's reclaim policy.
 	remove policy = "delete"
 )
 

@@ -69,7 +69,8 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 		}
 		return all
 	})
-	b := builder.ControllerManagedBy(mgr).Named("nodegone").WatchesMetadata(&corev1.Node{}, &handler.EnqueueRequestForObject{})
+	b := builder.ControllerManagedBy(mgr).Named("nodegone").WatchesMetadata(&corev1.Node{},
+		&handler.EnqueueRequestForObject{})
 	// A node is gone when its agent's pod is: the manager has the pods of the agents cached.
 	b = b.Watches(&corev1.Pod{}, requests)
 	for _, o := range []client.Object{&corev1.PersistentVolume{}, &storagev1.CSIStorageCapacity{}} {
@@ -78,7 +79,8 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 		}
 		b = b.Watches(o, requests)
 	}
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.PersistentVolume{}, byPool, poolOf); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.PersistentVolume{}, byPool,
+		poolOf); err != nil {
 		return err
 	}
 	return b.Complete(r)

@@ -23,16 +23,18 @@ type step struct {
 
 // giveUp takes the next step of the policy release or delete:
 //
-//  1. for release, set the PV's reclaim policy to Retain: the node may come back between any two steps, and its agent must not
-//     delete the directory;
+//  1. for release, set the PV's reclaim policy to Retain: the node may come back between any two
+//     steps, and its agent must not delete the directory;
 //  2. delete the claim. Kubernetes keeps it until no pod uses it;
 //  3. for release, delete the PV once its claim is gone;
-//  4. remove the provisioner's finalizer from the PV, which waits for the agent of the node. All other finalizers stay.
+//  4. remove the provisioner's finalizer from the PV, which waits for the agent of the node. All
+//     other finalizers stay.
 //
 // Each step reads class, PV, claim and node from the API server, and writes only if PV or claim is
 // still as it was read. The next call takes the next step, also after a restart. The annotation on
 // a Node gives up as release does, whatever the class says.
-func (r *Reconciler) giveUp(ctx context.Context, cached *corev1.PersistentVolume, h identity.Home, p policy, loss identity.Loss) (state, error) {
+func (r *Reconciler) giveUp(ctx context.Context, cached *corev1.PersistentVolume, h identity.Home, p policy,
+	loss identity.Loss) (state, error) {
 	pv, err := live.PV(ctx, r.Live, cached.Name)
 	if pv == nil || err != nil {
 		return present, err
@@ -117,7 +119,8 @@ func (r *Reconciler) deletePV(ctx context.Context, s step) error {
 	if !ok || err != nil {
 		return err
 	}
-	r.announce(ctx, events.PV(s.pv), s.why(f)+", so the PV is deleted. If the disk comes back, the agent there reports the directory as an orphan")
+	r.announce(ctx, events.PV(s.pv), s.why(f)+", so the PV is deleted. If the disk comes back, the agent there reports "+
+		"the directory as an orphan")
 	return ignoreMoved(r.Live.CoreV1().PersistentVolumes().Delete(ctx, s.pv.Name, live.Unchanged(s.pv)))
 }
 

@@ -16,12 +16,14 @@ import (
 // retained reports whether no agent deletes the directory of the PV, now or at the end of a
 // migration.
 func retained(pv *corev1.PersistentVolume) bool {
-	return pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain && pv.Annotations[contract.AnnPolicy] == ""
+	return pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain &&
+		pv.Annotations[contract.AnnPolicy] == ""
 }
 
 // noted reports whether retain has nothing to do.
 func (s step) noted() bool {
-	return retained(s.pv) && (s.loss != identity.GivenUp || identity.PoolMissing(s.pv.Annotations[contract.AnnGivenUp]) == s.home.Missing)
+	return retained(s.pv) && (s.loss != identity.GivenUp ||
+		identity.PoolMissing(s.pv.Annotations[contract.AnnGivenUp]) == s.home.Missing)
 }
 
 // retain sets the PV's reclaim policy to Retain and notes the former one. It removes the annotation
@@ -43,7 +45,8 @@ func (r *Reconciler) retain(ctx context.Context, s step) error {
 	if s.loss == identity.GivenUp {
 		notes[contract.AnnGivenUp] = f.UID
 	}
-	return r.patch(ctx, s.pv, map[string]any{"annotations": notes}, map[string]any{"persistentVolumeReclaimPolicy": corev1.PersistentVolumeReclaimRetain})
+	return r.patch(ctx, s.pv, map[string]any{"annotations": notes},
+		map[string]any{"persistentVolumeReclaimPolicy": corev1.PersistentVolumeReclaimRetain})
 }
 
 // givenUp reports whether retain wrote on the PV.
@@ -70,7 +73,8 @@ func (r *Reconciler) restore(ctx context.Context, cached *corev1.PersistentVolum
 	if err != nil {
 		return err
 	}
-	if _, found := identity.NodeGone(f); found.Answer != identity.Foreign || !f.Exists || f.NodeUID != f.UID || f.Missing != "" {
+	if _, found := identity.NodeGone(f); found.Answer != identity.Foreign || !f.Exists || f.NodeUID != f.UID ||
+		f.Missing != "" {
 		return nil
 	}
 	claim, err := r.claimOf(ctx, pv)
@@ -83,7 +87,8 @@ func (r *Reconciler) restore(ctx context.Context, cached *corev1.PersistentVolum
 			notes[key] = nil
 		}
 	}
-	if former := pv.Annotations[contract.AnnFormerPolicy]; former == string(corev1.PersistentVolumeReclaimDelete) && retained(pv) {
+	if former := pv.Annotations[contract.AnnFormerPolicy]; former == string(corev1.PersistentVolumeReclaimDelete) &&
+		retained(pv) {
 		spec["persistentVolumeReclaimPolicy"] = former
 	}
 	return r.patch(ctx, pv, map[string]any{"annotations": notes}, spec)

@@ -13,13 +13,15 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
-// deletes reports whether the agent of the PV's node deletes its directory, now or at the end of a migration.
+// deletes reports whether the agent of the PV's node deletes its directory, now or at the end of a
+// migration.
 func deletes(pv *corev1.PersistentVolume) bool {
 	return pv != nil && (contract.Released(pv) || pv.DeletionTimestamp != nil) && contract.Policy(pv) == corev1.PersistentVolumeReclaimDelete
 }
 
-// TestReleaseKilled has the operator killed after each write of release. The node comes back, and another operator runs: the
-// directory exists at every moment, and a PV whose claim is still there has its policy again.
+// TestReleaseKilled has the operator killed after each write of release. The node comes back, and
+// another operator runs: the directory exists at every moment, and a PV whose claim is still there
+// has its policy again.
 func TestReleaseKilled(t *testing.T) {
 	for writes := 0; ; writes++ {
 		s := newScene("release")
@@ -64,7 +66,8 @@ func TestReleaseKilled(t *testing.T) {
 	}
 }
 
-// TestRestore has the node back. The policy comes back only while the claim that is bound to the PV stays.
+// TestRestore has the node back. The policy comes back only while the claim that is bound to the PV
+// stays.
 func TestRestore(t *testing.T) {
 	deleting := &metav1.Time{Time: time.Now()}
 	for _, row := range []struct {
@@ -104,7 +107,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestRetainEndsMigration has release take the annotation of a migration along, which restores the policy by itself.
+// TestRetainEndsMigration has release take the annotation of a migration along, which restores the
+// policy by itself.
 func TestRetainEndsMigration(t *testing.T) {
 	s := newScene("release")
 	s.csi, s.capacity = nil, nil

@@ -24,8 +24,8 @@ import (
 
 const grace = time.Minute
 
-// scene is a PV of each backend on node-01, which does not exist, with its claim, and the class with the policy. The PVs have the
-// reclaim policy Retain, as after the first step of release.
+// scene is a PV of each backend on node-01, which does not exist, with its claim, and the class
+// with the policy. The PVs have the reclaim policy Retain, as after the first step of release.
 type scene struct {
 	pv, csi    *corev1.PersistentVolume
 	claim      *corev1.PersistentVolumeClaim
@@ -90,8 +90,9 @@ func (s *scene) mark(key, value string) {
 	}
 }
 
-// abandoned has a Node of the same name with an empty disk. An administrator gives up what was on the older one, and the agent,
-// which is not ready without its pool, reports that the pool of one PV is not open.
+// abandoned has a Node of the same name with an empty disk. An administrator gives up what was on
+// the older one, and the agent, which is not ready without its pool, reports that the pool of one
+// PV is not open.
 func (s *scene) abandoned(pv string) {
 	s.replaced(corev1.ConditionFalse)
 	s.node.Annotations = map[string]string{contract.AnnGiveUp: "new"}
@@ -135,8 +136,8 @@ func (s *scene) objects() (all []runtime.Object) {
 	return all
 }
 
-// reconciler returns one whose cache has the objects, as the API server has them but for the change, and a list of what it
-// writes there.
+// reconciler returns one whose cache has the objects, as the API server has them but for the
+// change, and a list of what it writes there.
 func (s *scene) reconciler(t *testing.T, change func(*scene)) (*Reconciler, func() []string) {
 	t.Helper()
 	cached := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithRuntimeObjects(s.objects()...).

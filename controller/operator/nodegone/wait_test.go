@@ -8,8 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestGraceStartsAgain has a node absent for long, whose agent is ready from time to time. The grace period counts from when it was
-// ready last, also if it was so between two checks, or if another operator was the last to see it.
+// TestGraceStartsAgain has a node absent for long, whose agent is ready from time to time. The
+// grace period counts from when it was ready last, also if it was so between two checks, or if
+// another operator was the last to see it.
 func TestGraceStartsAgain(t *testing.T) {
 	s := newScene("release")
 	s.csi, s.capacity = nil, nil

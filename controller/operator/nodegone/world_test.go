@@ -22,8 +22,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 )
 
-// world is an API server whose objects change as Kubernetes changes them, also as a cache that is never behind. It can fail all
-// writes after a number of them, as they fail for a process that is killed.
+// world is an API server whose objects change as Kubernetes changes them, also as a cache that is
+// never behind. It can fail all writes after a number of them, as they fail for a process that is
+// killed.
 type world struct {
 	t      *testing.T
 	api    *kubefake.Clientset
@@ -40,7 +41,8 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	return w
 }
 
-// write fails the writes of a process that is killed, and keeps a deleted PV while it has finalizers.
+// write fails the writes of a process that is killed, and keeps a deleted PV while it has
+// finalizers.
 func (w *world) write(a clienttesting.Action) (bool, runtime.Object, error) {
 	if of := a.GetResource().Resource; of != "persistentvolumes" && of != "persistentvolumeclaims" {
 		return false, nil, nil
@@ -93,7 +95,8 @@ func (w *world) put(resource string, o runtime.Object) {
 	}
 }
 
-// settle has Kubernetes release PVs whose claims are gone, and remove deleted PVs without the provisioner's finalizer.
+// settle has Kubernetes release PVs whose claims are gone, and remove deleted PVs without the
+// provisioner's finalizer.
 func (w *world) settle() {
 	w.t.Helper()
 	all, err := w.api.CoreV1().PersistentVolumes().List(context.Background(), metav1.ListOptions{})

@@ -35,7 +35,8 @@ type Reconciler struct {
 	Manager ctrl.Manager
 	// API is the one that the cluster may lack.
 	API schema.GroupVersion
-	// Kinds are those of the objects. The objects are kept while the cluster serves those of the API.
+	// Kinds are those of the objects. The objects are kept while the cluster serves those of the
+	// API.
 	Kinds []schema.GroupVersionKind
 	// Namespace is that of the objects, empty for those without one.
 	Namespace string
@@ -71,7 +72,8 @@ func (k *Reconciler) Start(ctx context.Context) error {
 }
 
 // serves reports whether all kinds of the API are served.
-func serves(client discovery.ServerResourcesInterface, api schema.GroupVersion, kinds []schema.GroupVersionKind) (bool, error) {
+func serves(client discovery.ServerResourcesInterface, api schema.GroupVersion,
+	kinds []schema.GroupVersionKind) (bool, error) {
 	list, err := client.ServerResourcesForGroupVersion(api.String())
 	if apierrors.IsNotFound(err) {
 		return false, nil
@@ -93,13 +95,15 @@ func (k *Reconciler) whileServed(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	m := k.Manager
-	own, err := cache.New(m.GetConfig(), cache.Options{HTTPClient: m.GetHTTPClient(), Scheme: m.GetScheme(), Mapper: m.GetRESTMapper(),
+	own, err := cache.New(m.GetConfig(), cache.Options{HTTPClient: m.GetHTTPClient(), Scheme: m.GetScheme(),
+		Mapper:            m.GetRESTMapper(),
 		DefaultNamespaces: map[string]cache.Config{k.Namespace: {}}})
 	if err != nil {
 		return err
 	}
-	through, err := client.New(m.GetConfig(), client.Options{HTTPClient: m.GetHTTPClient(), Scheme: m.GetScheme(), Mapper: m.GetRESTMapper(),
-		Cache: &client.CacheOptions{Reader: own, Unstructured: true}})
+	through, err := client.New(m.GetConfig(), client.Options{HTTPClient: m.GetHTTPClient(), Scheme: m.GetScheme(),
+		Mapper: m.GetRESTMapper(),
+		Cache:  &client.CacheOptions{Reader: own, Unstructured: true}})
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,8 @@ type Record struct {
 // Read reads the record. One that cannot be understood is an error: nothing is decided without it.
 func Read(ctx context.Context, live client.Reader, namespace string) (*Record, error) {
 	r := &Record{object: corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: Name,
-		Labels: map[string]string{"k8s-app": "hostpath-provisioner", "app.kubernetes.io/managed-by": "hostpath-provisioner-operator"}}}}
+		Labels: map[string]string{"k8s-app": "hostpath-provisioner",
+			"app.kubernetes.io/managed-by": "hostpath-provisioner-operator"}}}}
 	have := corev1.ConfigMap{}
 	err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: Name}, &have)
 	if apierrors.IsNotFound(err) {
@@ -73,7 +74,8 @@ func Read(ctx context.Context, live client.Reader, namespace string) (*Record, e
 		err = r.validate()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("ConfigMap %s: %s: %w; restore it, or delete it, and the operator makes it again from the agents' DaemonSet", Name, key, err)
+		return nil, fmt.Errorf("ConfigMap %s: %s: %w; restore it, or delete it, and the operator makes it again from the "+
+			"agents' DaemonSet", Name, key, err)
 	}
 	r.written = r.copy()
 	return r, nil
@@ -135,7 +137,8 @@ func (r *Record) Delete(ctx context.Context, from client.Client) error {
 	if !r.Found {
 		return nil
 	}
-	err := from.Delete(ctx, &r.object, client.Preconditions{UID: new(r.object.UID), ResourceVersion: new(r.object.ResourceVersion)})
+	err := from.Delete(ctx, &r.object, client.Preconditions{UID: new(r.object.UID),
+		ResourceVersion: new(r.object.ResourceVersion)})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete ConfigMap %s: %w", Name, err)
 	}

@@ -21,7 +21,8 @@ import (
 const (
 	// MinVersionVariable is a version, such as VersionTLS12.
 	MinVersionVariable = "TLS_MIN_VERSION_OVERRIDE"
-	// CiphersVariable has names of cipher suites, separated by commas, as IANA or OpenSSL write them.
+	// CiphersVariable has names of cipher suites, separated by commas, as IANA or OpenSSL write
+	// them.
 	CiphersVariable = "TLS_CIPHERS_OVERRIDE"
 )
 
@@ -51,7 +52,8 @@ func Of(source, minVersion string, ciphers []string) (p Profile) {
 	if _, known := httpserver.TLSVersion(minVersion); known {
 		p.MinVersion = minVersion
 	} else if minVersion != "" {
-		klog.ErrorS(nil, "Unknown TLS version; it is not applied", "source", source, "version", minVersion, "known", "VersionTLS10 to VersionTLS13")
+		klog.ErrorS(nil, "Unknown TLS version; it is not applied", "source", source, "version", minVersion, "known",
+			"VersionTLS10 to VersionTLS13")
 	}
 	for _, name := range ciphers {
 		name = strings.TrimSpace(name)

@@ -22,7 +22,8 @@ const (
 
 // act records why the claim waits, or gives it back to the scheduler. It does nothing if the node's
 // agent is ready: that one records why it refuses a claim.
-func (r *Reconciler) act(ctx context.Context, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass, p place) error {
+func (r *Reconciler) act(ctx context.Context, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass,
+	p place) error {
 	if p.node == "" {
 		topic, message := nodechoice.NoNode(sc)
 		r.warn(ctx, claim, topic, message)
@@ -50,7 +51,8 @@ func (r *Reconciler) act(ctx context.Context, claim *corev1.PersistentVolumeClai
 	}
 	topic := topicNoAgent
 	if !contract.NodeReady(node) {
-		topic, why = topicNotReady, fmt.Sprintf("node %s is not ready, so this claim waits for it: kubectl describe node %[1]s", p.node)
+		topic, why = topicNotReady, fmt.Sprintf("node %s is not ready, so this claim waits for it: kubectl describe node "+
+			"%[1]s", p.node)
 	}
 	r.warn(ctx, claim, topic, why)
 	return nil
@@ -86,8 +88,10 @@ func (r *Reconciler) agentMissing(ctx context.Context, node string) (string, err
 		name = pod.Name
 	}
 	if name != "" {
-		return fmt.Sprintf("the agent on node %s is not ready, so this claim waits: kubectl -n %s describe pod %s", node, r.Namespace, name), nil
+		return fmt.Sprintf("the agent on node %s is not ready, so this claim waits: kubectl -n %s describe pod %s", node,
+			r.Namespace, name), nil
 	}
-	return fmt.Sprintf("no agent runs on node %s, so this claim waits: let one run there (spec.workload of the HostPathProvisioner, taints of the node), "+
+	return fmt.Sprintf("no agent runs on node %s, so this claim waits: let one run there (spec.workload of the "+
+		"HostPathProvisioner, taints of the node), "+
 		"or create the claim again for another node; kubectl -n %s get pods -o wide lists the agents", node, r.Namespace), nil
 }

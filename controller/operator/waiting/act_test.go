@@ -26,7 +26,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 )
 
-// scene is a claim for which the scheduler chose node-01, that node, which is older than the claim, and its agent.
+// scene is a claim for which the scheduler chose node-01, that node, which is older than the claim,
+// and its agent.
 type scene struct {
 	claim *corev1.PersistentVolumeClaim
 	sc    *storagev1.StorageClass
@@ -72,7 +73,8 @@ func (s *scene) objects() (all []runtime.Object) {
 	return all
 }
 
-// A claim that waits gets one event, in the words of what keeps it, or is given back to the scheduler.
+// A claim that waits gets one event, in the words of what keeps it, or is given back to the
+// scheduler.
 func TestReconcile(t *testing.T) {
 	named := func(s *scene) { s.claim.Annotations[contract.AnnProvisionOnNode] = "node-01" }
 	younger := func(s *scene) { s.node.CreationTimestamp = metav1.NewTime(s.claim.CreationTimestamp.Add(time.Hour)) }
@@ -140,7 +142,8 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
-// The annotation of a user may name what can be no node: a copy of `kubectl get nodes -o name` for example.
+// The annotation of a user may name what can be no node: a copy of `kubectl get nodes -o name` for
+// example.
 func TestImpossibleNode(t *testing.T) {
 	for name, words := range map[string]string{
 		"node/node-01":              `names node "node/node-01", which does not exist`,

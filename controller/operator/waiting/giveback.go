@@ -17,7 +17,8 @@ import (
 // that name, nil if there is none. It reports whether the claim waits for that node no longer: it
 // may have been given back or bound since it was read. It does nothing if node may be the chosen
 // one.
-func (r *Reconciler) giveBack(ctx context.Context, claim *corev1.PersistentVolumeClaim, p place, node *corev1.Node) (bool, error) {
+func (r *Reconciler) giveBack(ctx context.Context, claim *corev1.PersistentVolumeClaim, p place,
+	node *corev1.Node) (bool, error) {
 	now, err := live.Claim(ctx, r.Live, record.Owner{Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID)})
 	if now == nil || now.Spec.VolumeName != "" || contract.Bounded(now.Annotations[contract.AnnSelectedNode]) != p.node {
 		return err == nil, err

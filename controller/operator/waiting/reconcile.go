@@ -21,8 +21,8 @@ import (
 )
 
 var (
-	// patience is the time that a claim waits before anything is recorded: a node and its agent may be
-	// about to start.
+	// patience is the time that a claim waits before anything is recorded: a node and its agent may
+	// be about to start.
 	patience = timing.Scaled(15 * time.Second)
 	// patienceWithoutNode is the same for a claim that names no node. It is shorter than the head
 	// start that agents leave to the operator.
@@ -112,7 +112,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // read returns the claim and its class. The class is nil if the claim or the class does not exist,
 // or if the claim has no class.
-func (r *Reconciler) read(ctx context.Context, name types.NamespacedName) (*corev1.PersistentVolumeClaim, *storagev1.StorageClass, error) {
+func (r *Reconciler) read(ctx context.Context, name types.NamespacedName) (*corev1.PersistentVolumeClaim,
+	*storagev1.StorageClass, error) {
 	var claim corev1.PersistentVolumeClaim
 	if err := r.Cache.Get(ctx, name, &claim); err != nil {
 		return nil, nil, client.IgnoreNotFound(err)

@@ -1,4 +1,5 @@
-// Command pause is the first process of every pod: it holds the pod's namespaces and does nothing else.
+// Command pause is the first process of every pod: it holds the pod's namespaces and does nothing
+// else.
 package main
 
 import (

@@ -59,7 +59,8 @@ func status(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("kubernetes %s at %s\nkubeconfig %s\n\n", c.ControlPlane().Version(), c.ControlPlane().URL(), c.ControlPlane().Kubeconfig())
+	fmt.Printf("kubernetes %s at %s\nkubeconfig %s\n\n", c.ControlPlane().Version(), c.ControlPlane().URL(),
+		c.ControlPlane().Kubeconfig())
 	ready := readiness(ctx, c)
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "NODE\tREADY\tIP\tHOSTNAME LABEL\tVOLUMES")

@@ -36,10 +36,12 @@ Variables: K8S_VERSION, NODES, HPP_E2E_STATE, HPP_E2E_CACHE.
 // commands are the subcommands. Each gets the arguments after its name.
 var commands = map[string]func(context.Context, []string) error{
 	"up": up, "down": down, "status": status, "build": build, "load": load, "image": image,
-	"exec": execute, "stop-kubelet": stopKubelet, "start-kubelet": startKubelet, "node-dir": nodeDir, "kubeconfig": kubeconfig,
+	"exec": execute, "stop-kubelet": stopKubelet, "start-kubelet": startKubelet, "node-dir": nodeDir,
+	"kubeconfig": kubeconfig,
 }
 
-// printedError is the failure of a command that exec ran: the command has printed the reason, and its exit code is passed on.
+// printedError is the failure of a command that exec ran: the command has printed the reason, and
+// its exit code is passed on.
 type printedError struct{ exit *exec.ExitError }
 
 func (e *printedError) Error() string { return e.exit.Error() }

@@ -1,7 +1,8 @@
-// Command limit serves claims with the provisioner library without a disk: as fast as a provisioner of this kind can be on
-// the control plane. The benchmarks compare the agent with it.
+// Command limit serves claims with the provisioner library without a disk: as fast as a provisioner
+// of this kind can be on the control plane. The benchmarks compare the agent with it.
 //
-// Library and client have the agent's settings. The PVs are as large as the agent's and name directories that do not exist.
+// Library and client have the agent's settings. The PVs are as large as the agent's and name
+// directories that do not exist.
 package main
 
 import (
@@ -68,7 +69,8 @@ func run(ctx context.Context, o options) error {
 	limiter := func() workqueue.TypedRateLimiter[any] {
 		return workqueue.NewTypedItemExponentialFailureRateLimiter[any](time.Second, 30*time.Second)
 	}
-	controller.NewProvisionController(klog.FromContext(ctx), client, o.provisioner, &nothing{o, node.Labels[corev1.LabelHostname]},
+	controller.NewProvisionController(klog.FromContext(ctx), client, o.provisioner,
+		&nothing{o, node.Labels[corev1.LabelHostname]},
 		controller.LeaderElection(false),
 		controller.Threadiness(o.workers),
 		controller.RateLimiter(limiter()),
@@ -88,7 +90,8 @@ type nothing struct {
 }
 
 // Provision returns a PV of the agent's size: labels, annotations, affinity.
-func (n *nothing) Provision(_ context.Context, o controller.ProvisionOptions) (*corev1.PersistentVolume, controller.ProvisioningState, error) {
+func (n *nothing) Provision(_ context.Context, o controller.ProvisionOptions) (*corev1.PersistentVolume,
+	controller.ProvisioningState, error) {
 	mode, directory := corev1.PersistentVolumeFilesystem, corev1.HostPathDirectory
 	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
@@ -117,7 +120,8 @@ func (n *nothing) Provision(_ context.Context, o controller.ProvisionOptions) (*
 	}
 	if n.csi {
 		pv.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
-			Driver: n.provisioner, VolumeHandle: o.PVName, FSType: "xfs", VolumeAttributes: map[string]string{"storagePool": "local"},
+			Driver: n.provisioner, VolumeHandle: o.PVName, FSType: "xfs",
+			VolumeAttributes: map[string]string{"storagePool": "local"},
 		}}
 	}
 	return pv, controller.ProvisioningFinished, nil

@@ -1,4 +1,5 @@
-// Command machine boots a distribution in a virtual machine, with a kubelet and a control plane, and works with it.
+// Command machine boots a distribution in a virtual machine, with a kubelet and a control plane,
+// and works with it.
 package main
 
 import (

@@ -60,7 +60,8 @@ func measure(root string) error {
 func (t *tree) walk(root, top string) error {
 	return filepath.WalkDir(filepath.Join(root, top), func(path string, d fs.DirEntry, err error) error {
 		name := d.Name()
-		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.Contains(path, "testdisk") {
+		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") ||
+			strings.Contains(path, "testdisk") {
 			return err
 		}
 		text, err := os.ReadFile(path)

@@ -1,4 +1,5 @@
-// Command release makes releases and images: make release, make image, make push. docs/release.md describes releases.
+// Command release makes releases and images: make release, make image, make push. docs/release.md
+// describes releases.
 //
 //	go -C e2e run ./cmd/release make --version v1.2.3 --image registry.example.com/storage/hostpath-provisioner
 //	go -C e2e run ./cmd/release image registry.example.com/storage/hostpath-provisioner:test amd64 ../_artifacts/image.tar
@@ -75,7 +76,8 @@ func makeRelease(ctx context.Context, root string, args []string, out io.Writer)
 	flags := flag.NewFlagSet("make", flag.ContinueOnError)
 	o := release.Options{Root: root, Progress: out}
 	flags.StringVar(&o.Version, "version", "", "the version: v1.2.3 or v1.2.3-rc.1")
-	flags.StringVar(&o.Repository, "image", "", "the image's name without a tag: registry.example.com/storage/hostpath-provisioner")
+	flags.StringVar(&o.Repository, "image", "", "the image's name without a tag: "+
+		"registry.example.com/storage/hostpath-provisioner")
 	push := flags.Bool("push", false, "push the image")
 	key := flags.String("key", "", "sign with this key of cosign, after the push")
 	cosign := flags.String("cosign", "cosign", "the program that signs")

@@ -1,6 +1,6 @@
-// Command standin takes the place of two sidecars that the go command cannot build by a release: the node-driver-registrar,
-// which registers a driver with the kubelet, and the liveness-probe, which calls a driver's Probe. It accepts their flags,
-// and does not measure their cost.
+// Command standin takes the place of two sidecars that the go command cannot build by a release:
+// the node-driver-registrar, which registers a driver with the kubelet, and the liveness-probe,
+// which calls a driver's Probe. It accepts their flags, and does not measure their cost.
 //
 //	standin --csi-address=/csi/csi.sock --kubelet-registration-path=/var/lib/kubelet/plugins/csi-hostpath/csi.sock
 //	standin --csi-address=/csi/csi.sock --health-port=9898
@@ -28,11 +28,13 @@ import (
 
 var (
 	address  = flag.String("csi-address", "/csi/csi.sock", "socket of the driver")
-	endpoint = flag.String("kubelet-registration-path", "", "that socket as the kubelet sees it; with it this is a registrar")
-	plugins  = flag.String("plugin-registration-path", "/registration", "the kubelet's plugins_registry directory as seen here")
-	port     = flag.String("health-port", "", "port of /healthz; with it this is a liveness probe")
-	timeout  = flag.Duration("probe-timeout", time.Second, "of one call to the driver")
-	_        = flag.Int("v", 0, "taken, and not heeded")
+	endpoint = flag.String("kubelet-registration-path", "",
+		"that socket as the kubelet sees it; with it this is a registrar")
+	plugins = flag.String("plugin-registration-path", "/registration",
+		"the kubelet's plugins_registry directory as seen here")
+	port    = flag.String("health-port", "", "port of /healthz; with it this is a liveness probe")
+	timeout = flag.Duration("probe-timeout", time.Second, "of one call to the driver")
+	_       = flag.Int("v", 0, "taken, and not heeded")
 )
 
 func main() {
@@ -102,8 +104,10 @@ func (r *registrar) GetInfo(context.Context, *registration.InfoRequest) (*regist
 	}, nil
 }
 
-// NotifyRegistrationStatus ends the process if the kubelet refused the driver: after a restart the kubelet tries again.
-func (r *registrar) NotifyRegistrationStatus(_ context.Context, s *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
+// NotifyRegistrationStatus ends the process if the kubelet refused the driver: after a restart the
+// kubelet tries again.
+func (r *registrar) NotifyRegistrationStatus(_ context.Context,
+	s *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
 	if !s.PluginRegistered {
 		r.refused <- fmt.Errorf("the kubelet refused %s: %s", r.driver, s.Error)
 	}

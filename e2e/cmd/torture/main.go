@@ -1,5 +1,5 @@
-// Command torture runs a campaign of kills against the agent, and reports whether anything was lost, leaked or created twice.
-// Its exit code is then 1.
+// Command torture runs a campaign of kills against the agent, and reports whether anything was
+// lost, leaked or created twice. Its exit code is then 1.
 package main
 
 import (
@@ -40,7 +40,8 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, *verbose, harness.Settings{Race: *race, DivideTimes: *divide}, torture.Config{
-		For: time.Duration(*minutes * float64(time.Minute)), Seed: *seed, Tenants: *tenants, Migrate: *migrate, Settle: *settle, Out: os.Stdout,
+		For: time.Duration(*minutes * float64(time.Minute)), Seed: *seed, Tenants: *tenants, Migrate: *migrate,
+		Settle: *settle, Out: os.Stdout,
 	})
 	stop()
 	os.Exit(code)

@@ -16,12 +16,12 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/cluster"
 )
 
-// stopWithin is the time in which an agent must end. Without other load it is a second. A kubelet kills it after that many, the least
-// terminationGracePeriodSeconds of the manifests.
+// stopWithin is the time in which an agent must end. Without other load it is a second. A kubelet
+// kills it after that many, the least terminationGracePeriodSeconds of the manifests.
 const stopWithin = 10 * time.Second
 
-// quickExit is for programs with the race detector. Otherwise each sleeps a second before it ends, to report races of all
-// of its threads.
+// quickExit is for programs with the race detector. Otherwise each sleeps a second before it ends,
+// to report races of all of its threads.
 const quickExit = "GORACE=atexit_sleep_ms=100"
 
 // Options are the settings of one agent. The zero value is an agent of hostPath claims.
@@ -36,8 +36,8 @@ type Options struct {
 	Env []string
 	// Flags are additional flags.
 	Flags []string
-	// CSI is the value of --provision of an agent with a CSI driver: csi, hostpath,csi, or none. Such an agent has the
-	// permissions of manifests/csi.
+	// CSI is the value of --provision of an agent with a CSI driver: csi, hostpath,csi, or none.
+	// Such an agent has the permissions of manifests/csi.
 	CSI string
 	// DataDir are the pools of the driver, as JSON; see Datadir.
 	DataDir string
@@ -75,8 +75,8 @@ func (s *Scene) Agent(node Node, o Options) *Agent {
 	return a
 }
 
-// Start starts the agent of a node and does not wait. At the end of the test the agent is stopped, its log is searched
-// for data races, and if the test failed, the log is printed.
+// Start starts the agent of a node and does not wait. At the end of the test the agent is stopped,
+// its log is searched for data races, and if the test failed, the log is printed.
 func (s *Scene) Start(node Node, o Options) *Agent {
 	s.Helper()
 	a := s.Later(node, o)
@@ -122,11 +122,12 @@ func (a *Agent) RestartAs(o Options) {
 	a.RestartWith()
 }
 
-// killAt is the variable with the step at which an agent with the tag faults kills itself. One as it is released ignores it.
+// killAt is the variable with the step at which an agent with the tag faults kills itself. One as
+// it is released ignores it.
 const killAt = "HPP_KILL_AT="
 
-// RestartWith starts the agent again with additional variables. With killAt among them it starts Env.Faulty, unless
-// Options.Program is set.
+// RestartWith starts the agent again with additional variables. With killAt among them it starts
+// Env.Faulty, unless Options.Program is set.
 func (a *Agent) RestartWith(env ...string) {
 	s, o := a.scene, a.options
 	s.Helper()
@@ -135,7 +136,7 @@ func (a *Agent) RestartWith(env ...string) {
 		o.Program = s.Env.Agent
 		if slices.ContainsFunc(all, func(v string) bool { return strings.HasPrefix(v, killAt) }) {
 			var err error
-			o.Program, err = s.Env.Faulty()
+			o.Program, err = s.Faulty()
 			s.must("build an agent that can be killed at a step", err)
 		}
 	}
@@ -153,11 +154,13 @@ func (a *Agent) RestartWith(env ...string) {
 	defer log.Close()
 	args := append([]string{"--kubeconfig=" + o.Kubeconfig, "--http-address=" + a.address}, a.driverFlags(o)...)
 	if o.Disks {
-		args = []string{"disks", "--kubeconfig=" + o.Kubeconfig, "--metrics-addr=" + a.address, "--node-name=" + a.Node.Name, "--namespace-name=" + Namespace}
+		args = []string{"disks", "--kubeconfig=" + o.Kubeconfig, "--metrics-addr=" + a.address, "--node-name=" + a.Node.Name,
+			"--namespace-name=" + Namespace}
 	}
 	a.cmd = exec.Command(o.Program, append(args, o.Flags...)...)
 	a.cmd.Dir, a.cmd.Stdout, a.cmd.Stderr = "/", log, log
-	a.cmd.Env = slices.Concat([]string{"NODE_NAME=" + a.Node.Name, "PV_DIR=" + a.Pool, "PATH=" + os.Getenv("PATH"), quickExit, s.times()}, all)
+	a.cmd.Env = slices.Concat([]string{"NODE_NAME=" + a.Node.Name, "PV_DIR=" + a.Pool, "PATH=" + os.Getenv("PATH"),
+		quickExit, s.times()}, all)
 	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	s.must("start agent", a.cmd.Start())
 	a.done = make(chan struct{})
@@ -189,8 +192,8 @@ func (a *Agent) Alive() bool {
 	}
 }
 
-// Stop ends the agent as a kubelet does. The agent must exit within stopWithin, with code 0. Stop does nothing if the
-// agent has ended.
+// Stop ends the agent as a kubelet does. The agent must exit within stopWithin, with code 0. Stop
+// does nothing if the agent has ended.
 func (a *Agent) Stop() {
 	s := a.scene
 	s.Helper()
@@ -210,8 +213,8 @@ func (a *Agent) Stop() {
 	}
 }
 
-// Terminate sends the agent the kubelet's signal and does not wait: while a disk holds one of its threads, the process
-// cannot end.
+// Terminate sends the agent the kubelet's signal and does not wait: while a disk holds one of its
+// threads, the process cannot end.
 func (a *Agent) Terminate() {
 	a.scene.Helper()
 	a.scene.must("SIGTERM", a.cmd.Process.Signal(syscall.SIGTERM))
@@ -251,7 +254,8 @@ func (a *Agent) finish() {
 	if a.cmd == nil || a.cmd.Process == nil {
 		return
 	}
-	for _, thaw := range s.thaws { // clean-up goes backwards, and the agent may have been started after the disk was frozen
+	// clean-up goes backwards, and the agent may have been started after the disk was frozen
+	for _, thaw := range s.thaws {
 		thaw()
 	}
 	a.Stop()

@@ -21,7 +21,8 @@ func (s *Scene) Capacities(class string, node Node) []storagev1.CSIStorageCapaci
 	return found
 }
 
-// Capacity returns the one capacity object of a class and a node, or an error if there is none or several.
+// Capacity returns the one capacity object of a class and a node, or an error if there is none or
+// several.
 func (s *Scene) Capacity(class string, node Node) (*storagev1.CSIStorageCapacity, error) {
 	s.Helper()
 	found := s.Capacities(class, node)
@@ -38,7 +39,8 @@ func (s *Scene) CapacityIs(class string, node Node, ok func(bytes int64) bool) e
 	if err != nil {
 		return err
 	}
-	if o.Capacity == nil || o.MaximumVolumeSize == nil || o.Capacity.Cmp(*o.MaximumVolumeSize) != 0 || !ok(o.Capacity.Value()) {
+	if o.Capacity == nil || o.MaximumVolumeSize == nil || o.Capacity.Cmp(*o.MaximumVolumeSize) != 0 ||
+		!ok(o.Capacity.Value()) {
 		return fmt.Errorf("capacity object %s says %v, at most %v", o.Name, o.Capacity, o.MaximumVolumeSize)
 	}
 	return nil

@@ -85,7 +85,8 @@ func (c Claim) Object() *corev1.PersistentVolumeClaim {
 // Create creates the claim.
 func (s *Scene) Create(c Claim) *corev1.PersistentVolumeClaim {
 	s.Helper()
-	made, err := s.Client.CoreV1().PersistentVolumeClaims(s.Namespace).Create(s.Context(), c.Object(), metav1.CreateOptions{})
+	made, err := s.Client.CoreV1().PersistentVolumeClaims(s.Namespace).Create(s.Context(), c.Object(),
+		metav1.CreateOptions{})
 	s.must("create claim", err)
 	s.homes.Store(made.UID, made.Namespace)
 	return made
@@ -99,8 +100,8 @@ func (s *Scene) Read(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolu
 	return c
 }
 
-// Bound waits until the claim is bound, and returns its PV. It ends the test if the PV was not created for the claim,
-// which happens with an available PV of a class that tests share.
+// Bound waits until the claim is bound, and returns its PV. It ends the test if the PV was not
+// created for the claim, which happens with an available PV of a class that tests share.
 func (s *Scene) Bound(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	s.Helper()
 	s.Eventually("claim "+claim.Name+" bound", func() error { return s.IsBound(claim) })
@@ -126,7 +127,8 @@ func (s *Scene) IsPending(claim *corev1.PersistentVolumeClaim) error {
 	return nil
 }
 
-// PathOf returns nil if the claim's directory is in the agent's pool, with the name without a prefix.
+// PathOf returns nil if the claim's directory is in the agent's pool, with the name without a
+// prefix.
 func (s *Scene) PathOf(a *Agent, claim *corev1.PersistentVolumeClaim) error {
 	return Exists(filepath.Join(a.Pool, PVName(claim)))
 }
@@ -134,7 +136,8 @@ func (s *Scene) PathOf(a *Agent, claim *corev1.PersistentVolumeClaim) error {
 // Delete deletes the claim.
 func (s *Scene) Delete(claim *corev1.PersistentVolumeClaim) {
 	s.Helper()
-	err := s.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Delete(s.Context(), claim.Name, metav1.DeleteOptions{})
+	err := s.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Delete(s.Context(), claim.Name,
+		metav1.DeleteOptions{})
 	s.must("delete claim", err)
 }
 
@@ -182,7 +185,8 @@ func (s *Scene) Released(name string) {
 // PatchPV applies a merge patch to a PV.
 func (s *Scene) PatchPV(name, patch string) {
 	s.Helper()
-	_, err := s.Client.CoreV1().PersistentVolumes().Patch(s.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := s.Client.CoreV1().PersistentVolumes().Patch(s.Context(), name, types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{})
 	s.must("patch PV", err)
 }
 

@@ -22,8 +22,8 @@ func (a *Agent) Controller() csi.ControllerClient {
 	return csi.NewControllerClient(conn)
 }
 
-// Sidecar starts the provisioner sidecar with the flags of manifests/csi-sidecars. Its capacity objects have no owner,
-// because there is no pod. stop ends it.
+// Sidecar starts the provisioner sidecar with the flags of manifests/csi-sidecars. Its capacity
+// objects have no owner, because there is no pod. stop ends it.
 func (a *Agent) Sidecar() (stop func()) {
 	s := a.scene
 	s.Helper()
@@ -32,7 +32,8 @@ func (a *Agent) Sidecar() (stop func()) {
 	log, err := os.Create(s.Path("logs", "sidecar.log"))
 	s.must("open log", err)
 	defer log.Close()
-	cmd := exec.Command(program, "--kubeconfig="+s.CSIKubeconfig, "--csi-address="+a.Socket, "--feature-gates=Topology=true",
+	cmd := exec.Command(program, "--kubeconfig="+s.CSIKubeconfig, "--csi-address="+a.Socket,
+		"--feature-gates=Topology=true",
 		"--node-deployment", "--strict-topology", "--immediate-topology=false", "--enable-capacity",
 		"--capacity-ownerref-level=-1", "--extra-create-metadata", "--default-fstype=xfs",
 		// Otherwise it would serve claims of other tests.

@@ -79,7 +79,8 @@ func (s *Scene) Children(dir string) []string {
 	return names
 }
 
-// Tree describes everything below a directory: every path with its mode and, for a file, its content.
+// Tree describes everything below a directory: every path with its mode and, for a file, its
+// content.
 func (s *Scene) Tree(dir string) string {
 	s.Helper()
 	var text strings.Builder
@@ -143,8 +144,9 @@ func (d *Disk) Fail() {
 	d.scene.must("fail", os.WriteFile(path, []byte("a test\n"), 0o200))
 }
 
-// Freeze freezes the filesystem at dir, so that writes wait as on a disk that hangs, until thaw is called or the test
-// ends. At the end it is thawed before the agents are stopped, because one that waits for the disk cannot end.
+// Freeze freezes the filesystem at dir, so that writes wait as on a disk that hangs, until thaw is
+// called or the test ends. At the end it is thawed before the agents are stopped, because one that
+// waits for the disk cannot end.
 func (d *Disk) Freeze(dir string) (thaw func()) {
 	d.scene.Helper()
 	d.scene.command("fsfreeze", "--freeze", dir)
@@ -158,7 +160,8 @@ func (d *Disk) Freeze(dir string) (thaw func()) {
 	return thaw
 }
 
-// Groups lists the qgroups of level 1 of the disk's filesystem, btrfs with quotas: one for each quota.
+// Groups lists the qgroups of level 1 of the disk's filesystem, btrfs with quotas: one for each
+// quota.
 func (d *Disk) Groups() ([]string, error) {
 	found, err := filepath.Glob("/sys/fs/btrfs/*/devices/" + filepath.Base(d.device))
 	if err == nil && len(found) != 1 {

@@ -53,8 +53,8 @@ func (a *Agent) Metric(name string, labels ...string) (float64, error) {
 	return MetricIn(body, name, labels...)
 }
 
-// MetricIn returns the value of the one series that begins with the name and has all the labels, such as
-// `state="bound"`.
+// MetricIn returns the value of the one series that begins with the name and has all the labels,
+// such as `state="bound"`.
 func MetricIn(metrics, name string, labels ...string) (float64, error) {
 	var found []float64
 	for line := range strings.Lines(metrics) {

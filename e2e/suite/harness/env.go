@@ -38,25 +38,27 @@ const (
 type Settings struct {
 	// Dir is an empty directory, or one to create; empty means a new temporary one.
 	Dir string
-	// Race builds Faulty with the race detector. By default only Racing has it: tests start agents hundreds of times, and a
-	// start with the detector takes a CPU second.
+	// Race builds Faulty with the race detector. By default only Racing has it: tests start agents
+	// hundreds of times, and a start with the detector takes a CPU second.
 	Race bool
-	// DivideTimes divides the times after which agents and the operator try or check again; see controller/kube/timing. If it is
-	// set, Env.Agent and Env.Manager are built with the tag faults.
+	// DivideTimes divides the times after which agents and the operator try or check again; see
+	// controller/kube/timing. If it is set, Env.Agent and Env.Manager are built with the tag
+	// faults.
 	DivideTimes int
 	// Durable and ExtraArgs are options of the control plane; see cluster.Options.
 	Durable   bool
 	ExtraArgs map[string][]string
 }
 
-// Env is shared by the tests of a package: a directory, a control plane with the manifests applied, and the agent.
+// Env is shared by the tests of a package: a directory, a control plane with the manifests applied,
+// and the agent.
 type Env struct {
 	// Dir holds pools, disks and logs.
 	Dir    string
 	Plane  *cluster.ControlPlane
 	Client kubernetes.Interface
-	// Kubeconfig has the permissions of Account, CSIKubeconfig those of CSIAccount, DisksKubeconfig those of DiskAccount, and
-	// LocalPathKubeconfig those of LocalPathAccount.
+	// Kubeconfig has the permissions of Account, CSIKubeconfig those of CSIAccount, DisksKubeconfig
+	// those of DiskAccount, and LocalPathKubeconfig those of LocalPathAccount.
 	Kubeconfig, CSIKubeconfig, DisksKubeconfig, LocalPathKubeconfig string
 	// Agent is the program as it is released, unless Settings.DivideTimes is set.
 	Agent string
@@ -70,7 +72,8 @@ type Env struct {
 	homes   sync.Map // from the UID of an object to the namespace of its events, if known
 }
 
-// Start builds the agent and starts a control plane with the manifests applied. The caller calls Stop.
+// Start builds the agent and starts a control plane with the manifests applied. The caller calls
+// Stop.
 func Start(ctx context.Context, log io.Writer) (*Env, error) { return Settings{}.Start(ctx, log) }
 
 // Start is as the function Start, with these settings.
@@ -89,7 +92,10 @@ func (s Settings) Start(ctx context.Context, log io.Writer) (*Env, error) {
 	if s.DivideTimes > 1 {
 		program, tags = e.faulty, []string{"faults"}
 	}
-	e.manager = sync.OnceValues(func() (string, error) { return e.build(operator, os.Getenv(raceVariable) != "", tags...) })
+	e.manager = sync.OnceValues(func() (string, error) {
+		return e.build(operator, os.Getenv(raceVariable) != "",
+			tags...)
+	})
 	var built error
 	var beside sync.WaitGroup
 	beside.Go(func() { e.Agent, built = program() })
@@ -130,8 +136,8 @@ func (e *Env) StartPlane(ctx context.Context, log io.Writer) error {
 	return err
 }
 
-// applyAll applies the manifests of agents with one command: each is more than a second for the processor. No kubelet runs the pods of
-// their DaemonSets; the agents are processes.
+// applyAll applies the manifests of agents with one command: each is more than a second for the
+// processor. No kubelet runs the pods of their DaemonSets; the agents are processes.
 func (e *Env) applyAll(ctx context.Context) error {
 	root, err := root()
 	if err != nil {
@@ -145,7 +151,8 @@ func (e *Env) applyAll(ctx context.Context) error {
 		}
 		all = append(all, text)
 	}
-	// The additional permissions of agents that migrate, and of those that stand in for the local-path provisioner.
+	// The additional permissions of agents that migrate, and of those that stand in for the
+	// local-path provisioner.
 	for _, dir := range []string{"examples/migrate", "local-path/agent"} {
 		text, err := os.ReadFile(filepath.Join(root, "manifests", dir, "rbac.yaml"))
 		if err != nil {
@@ -159,7 +166,8 @@ func (e *Env) applyAll(ctx context.Context) error {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: LocalPathAccount}}
 	_, err = e.Client.CoreV1().ServiceAccounts(Namespace).Create(ctx, account, metav1.CreateOptions{})
 	subject := `[{"op":"replace","path":"/subjects/0/name","value":"` + LocalPathAccount + `"}]`
-	_, bound := e.Client.RbacV1().ClusterRoleBindings().Patch(ctx, LocalPathAccount, types.JSONPatchType, []byte(subject), metav1.PatchOptions{})
+	_, bound := e.Client.RbacV1().ClusterRoleBindings().Patch(ctx, LocalPathAccount, types.JSONPatchType, []byte(subject),
+		metav1.PatchOptions{})
 	gone := e.Client.AppsV1().DaemonSets(Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 	return errors.Join(err, bound, gone)
 }
@@ -186,10 +194,12 @@ func (e *Env) Racing() (string, error) { return e.racing() }
 // raceVariable has Manager built with the race detector.
 const raceVariable = "HPP_E2E_RACE"
 
-// Manager returns the operator as it is released unless Settings.DivideTimes is set, and with the race detector if HPP_E2E_RACE is.
+// Manager returns the operator as it is released unless Settings.DivideTimes is set, and with the
+// race detector if HPP_E2E_RACE is.
 func (e *Env) Manager() (string, error) { return e.manager() }
 
-// Another returns an Env with the same programs, for another control plane whose API server has additional flags.
+// Another returns an Env with the same programs, for another control plane whose API server has
+// additional flags.
 func (e *Env) Another(dir string, flags ...string) *Env {
 	return &Env{Dir: dir, Agent: e.Agent, faulty: e.faulty, racing: e.racing, manager: e.manager, Settings: Settings{
 		DivideTimes: e.Settings.DivideTimes, ExtraArgs: map[string][]string{"kube-apiserver": flags}}}
@@ -220,8 +230,9 @@ const (
 	operator = "hostpath-operator"
 )
 
-// build compiles a command with build tags, either with the race detector or otherwise as it is released. The command is built in
-// the tree, where the next build finds it and links it only if something changed. It returns a copy, which no other build replaces.
+// build compiles a command with build tags, either with the race detector or otherwise as it is
+// released. The command is built in the tree, where the next build finds it and links it only if
+// something changed. It returns a copy, which no other build replaces.
 func (e *Env) build(command string, race bool, tags ...string) (string, error) {
 	root, err := root()
 	if err != nil {
@@ -232,15 +243,17 @@ func (e *Env) build(command string, race bool, tags ...string) (string, error) {
 	if race {
 		name += "-race"
 	} else {
-		mode, cgo, tags = []string{"-trimpath", "-ldflags=-s -w"}, "CGO_ENABLED=0", append(tags, "grpcnotrace") // GO_BUILD of the Makefile
+		// GO_BUILD of the Makefile
+		mode, cgo, tags = []string{"-trimpath", "-ldflags=-s -w"}, "CGO_ENABLED=0", append(tags, "grpcnotrace")
 	}
 	kept, dir := filepath.Join(root, "_artifacts", "e2e", name), filepath.Join(e.Dir, "programs")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	args := slices.Concat([]string{"go", "build", "-buildvcs=false", "-o", kept, "-tags=" + strings.Join(tags, ",")}, mode, []string{"./cmd/" + command})
-	// Another process copies it: this one starts programs meanwhile, which have its files open for a moment. What is open for writing
-	// cannot be started.
+	args := slices.Concat([]string{"go", "build", "-buildvcs=false", "-o", kept, "-tags=" + strings.Join(tags, ",")}, mode,
+		[]string{"./cmd/" + command})
+	// Another process copies it: this one starts programs meanwhile, which have its files open for
+	// a moment. What is open for writing cannot be started.
 	for _, argv := range [][]string{args, {"cp", kept, dir}} {
 		cmd := exec.Command(argv[0], argv[1:]...)
 		cmd.Dir = root
@@ -266,7 +279,8 @@ func (e *Env) times() string {
 func (s *Scene) Shell(line string) {
 	s.Helper()
 	cmd := exec.CommandContext(s.Context(), "sh", "-euc", line)
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(s.Plane.Binaries().Path("kubectl"))+":"+os.Getenv("PATH"), "KUBECONFIG="+s.Plane.Kubeconfig())
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(s.Plane.Binaries().Path("kubectl"))+":"+os.Getenv("PATH"),
+		"KUBECONFIG="+s.Plane.Kubeconfig())
 	output, err := cmd.CombinedOutput()
 	s.must(line+"\n"+string(output), err)
 }

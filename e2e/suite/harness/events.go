@@ -33,8 +33,8 @@ type Event struct {
 	Count      int
 }
 
-// Events lists the events about the object of that UID. The API server reads all events of the namespace for a list, so
-// the namespace is restricted if it is known.
+// Events lists the events about the object of that UID. The API server reads all events of the
+// namespace for a list, so the namespace is restricted if it is known.
 func (s *Scene) Events(uid types.UID) []Event {
 	s.Helper()
 	namespace := metav1.NamespaceAll
@@ -71,14 +71,15 @@ func (s *Scene) NotYet(uid types.UID, format string, args ...any) error {
 // Ours reports whether the agent or its provisioner library recorded the event.
 func (e Event) Ours() bool { return strings.Contains(e.From, "hostpath-provisioner") }
 
-// Warned returns nil if the agent recorded exactly one Warning about the object, with the reason and a matching message.
+// Warned returns nil if the agent recorded exactly one Warning about the object, with the reason
+// and a matching message.
 func (s *Scene) Warned(uid types.UID, reason string, patterns ...string) error {
 	s.Helper()
 	return s.warned(uid, 1, reason, patterns...)
 }
 
-// WarnedAgain is as Warned, but the event may be counted more often: for what the agent retries after another client has
-// changed the object.
+// WarnedAgain is as Warned, but the event may be counted more often: for what the agent retries
+// after another client has changed the object.
 func (s *Scene) WarnedAgain(uid types.UID, reason string, patterns ...string) error {
 	s.Helper()
 	return s.warned(uid, 3, reason, patterns...)
@@ -107,15 +108,16 @@ func (s *Scene) warned(uid types.UID, most int, reason string, patterns ...strin
 	return nil
 }
 
-// AwaitWarning waits for the one Warning about the object, and checks for a while that no second one follows.
+// AwaitWarning waits for the one Warning about the object, and checks for a while that no second
+// one follows.
 func (s *Scene) AwaitWarning(uid types.UID, reason string, patterns ...string) {
 	s.Helper()
 	s.Eventually("warning", func() error { return s.Warned(uid, reason, patterns...) })
 	s.Always(2500*time.Millisecond, "one warning", func() error { return s.Warned(uid, reason, patterns...) })
 }
 
-// refuses reports whether the event is a Warning of ours about what does not work. The disk of the tests enforces no quotas, and
-// the first claim of an agent is told.
+// refuses reports whether the event is a Warning of ours about what does not work. The disk of the
+// tests enforces no quotas, and the first claim of an agent is told.
 func (e Event) refuses() bool {
 	return e.Type == corev1.EventTypeWarning && e.Ours() && e.Reason != "QuotaNotEnforced"
 }

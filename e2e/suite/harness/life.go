@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Life is what agents do with a volume, in stages whose ends can be seen. A test goes through it once undisturbed, to count the
-// changes to the disk, and then once for each change, with the agent killed before it. So no change is left out, however slow the
-// machine is.
+// Life is what agents do with a volume, in stages whose ends can be seen. A test goes through it
+// once undisturbed, to count the changes to the disk, and then once for each change, with the agent
+// killed before it. So no change is left out, however slow the machine is.
 type Life struct {
 	ends []int // changes until the end of each stage
 }
@@ -33,8 +33,8 @@ type Mortal struct {
 	step  string // before which the agent was killed, "" if it was not
 }
 
-// Live starts the agent, to be killed before its n-th change to a disk. With n = 0 it is not killed, and the life's changes are
-// counted. The agent's program has the tag faults.
+// Live starts the agent, to be killed before its n-th change to a disk. With n = 0 it is not
+// killed, and the life's changes are counted. The agent's program has the tag faults.
 func (a *Agent) Live(l *Life, n int) *Mortal {
 	a.scene.Helper()
 	m := &Mortal{Agent: a, life: l, n: n}
@@ -48,9 +48,9 @@ func (a *Agent) Live(l *Life, n int) *Mortal {
 	return m
 }
 
-// Stage waits for the end of the next stage: done returns nil, and in an undisturbed life the agent has made a change called last. If
-// the agent is to be killed in this stage, Stage waits for that, and reports it. The caller then starts the agent again, and waits
-// for the end of the stage.
+// Stage waits for the end of the next stage: done returns nil, and in an undisturbed life the agent
+// has made a change called last. If the agent is to be killed in this stage, Stage waits for that,
+// and reports it. The caller then starts the agent again, and waits for the end of the stage.
 func (m *Mortal) Stage(what, last string, done func() error) (killed bool) {
 	s := m.scene
 	s.Helper()
@@ -110,7 +110,8 @@ func (m *Mortal) Steps() (names []string) {
 	return names
 }
 
-// LastKill returns the change before which the agent was killed last. It ends the test if the agent ended for another reason.
+// LastKill returns the change before which the agent was killed last. It ends the test if the agent
+// ended for another reason.
 func (a *Agent) LastKill() string {
 	a.scene.Helper()
 	lines := strings.Split(a.Log(), "\n")

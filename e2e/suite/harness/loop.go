@@ -23,8 +23,8 @@ import (
 // AnnDisks on a Node names the ConfigMap of its disks.
 const AnnDisks = "local-pv-provisioner.cybozu.io/pv-spec-configmap"
 
-// DiskNode is a node with a directory of links to its disks, which are loop devices of the test, and with the process
-// that offers them.
+// DiskNode is a node with a directory of links to its disks, which are loop devices of the test,
+// and with the process that offers them.
 type DiskNode struct {
 	*Agent
 	Dir       string
@@ -47,7 +47,8 @@ func (s *Scene) Loop(mebibytes int64) *Loop {
 	return &Loop{s.LoopOn(image), image, s}
 }
 
-// LoopOn attaches a file, or a device as the kubelet does for a pod, as a block device until the test ends.
+// LoopOn attaches a file, or a device as the kubelet does for a pod, as a block device until the
+// test ends.
 func (s *Scene) LoopOn(backing string) (device string) {
 	s.Helper()
 	device = strings.TrimSpace(s.command("losetup", "--find", "--show", backing))
@@ -62,7 +63,8 @@ func (s *Scene) LoopOn(backing string) (device string) {
 	return device
 }
 
-// Detach ends a loop device of LoopOn. It does nothing the second time: another test may have the number by then.
+// Detach ends a loop device of LoopOn. It does nothing the second time: another test may have the
+// number by then.
 func (s *Scene) Detach(device string) {
 	s.Helper()
 	if s.loops[device] {
@@ -99,8 +101,8 @@ func (l *Loop) Has(offset int64, data string) error {
 	return nil
 }
 
-// DiskNode makes a node with an empty directory and a ConfigMap, and starts no process yet. Changes are KEY=VALUE of the
-// ConfigMap, or KEY to leave it out.
+// DiskNode makes a node with an empty directory and a ConfigMap, and starts no process yet. Changes
+// are KEY=VALUE of the ConfigMap, or KEY to leave it out.
 func (s *Scene) DiskNode(suffix string, changes ...string) *DiskNode {
 	s.Helper()
 	node := s.Node(suffix)
@@ -108,7 +110,8 @@ func (s *Scene) DiskNode(suffix string, changes ...string) *DiskNode {
 	s.must("make directory", os.MkdirAll(n.Dir, 0o755))
 	immediate := storagev1.VolumeBindingImmediate
 	_, err := s.Client.StorageV1().StorageClasses().Create(s.Context(), &storagev1.StorageClass{
-		ObjectMeta: metav1.ObjectMeta{Name: n.Class}, Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: &immediate,
+		ObjectMeta: metav1.ObjectMeta{Name: n.Class}, Provisioner: "kubernetes.io/no-provisioner",
+		VolumeBindingMode: &immediate,
 	}, metav1.CreateOptions{})
 	if err != nil && !strings.Contains(err.Error(), "already exists") {
 		s.Fatal(err)
@@ -123,7 +126,8 @@ func (s *Scene) DiskNode(suffix string, changes ...string) *DiskNode {
 func (n *DiskNode) NewConfigMap(suffix string, changes ...string) string {
 	s := n.scene
 	s.Helper()
-	data := map[string]string{"storageClassName": n.Class, "volumeMode": "Block", "deviceDir": n.Dir, "deviceNameFilter": "^disk"}
+	data := map[string]string{"storageClassName": n.Class, "volumeMode": "Block", "deviceDir": n.Dir,
+		"deviceNameFilter": "^disk"}
 	for _, change := range changes {
 		key, value, set := strings.Cut(change, "=")
 		if delete(data, key); set {
@@ -131,7 +135,8 @@ func (n *DiskNode) NewConfigMap(suffix string, changes ...string) string {
 		}
 	}
 	name := s.Name + "-" + suffix
-	_, err := s.Client.CoreV1().ConfigMaps(Namespace).Create(s.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}, metav1.CreateOptions{})
+	_, err := s.Client.CoreV1().ConfigMaps(Namespace).Create(s.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}, metav1.CreateOptions{})
 	s.must("create ConfigMap", err)
 	return name
 }
@@ -146,7 +151,8 @@ func (n *DiskNode) Configure(changes ...string) {
 	}
 	patch, err := json.Marshal(map[string]any{"data": data})
 	n.scene.must("encode", err)
-	_, err = n.scene.Client.CoreV1().ConfigMaps(Namespace).Patch(n.scene.Context(), n.ConfigMap, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = n.scene.Client.CoreV1().ConfigMaps(Namespace).Patch(n.scene.Context(), n.ConfigMap, types.MergePatchType,
+		patch, metav1.PatchOptions{})
 	n.scene.must("patch ConfigMap", err)
 }
 
@@ -159,7 +165,8 @@ func (n *DiskNode) Annotate(configMap string) {
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{AnnDisks: value}}})
 	n.scene.must("encode", err)
-	_, err = n.scene.Client.CoreV1().Nodes().Patch(n.scene.Context(), n.Node.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = n.scene.Client.CoreV1().Nodes().Patch(n.scene.Context(), n.Node.Name, types.MergePatchType, patch,
+		metav1.PatchOptions{})
 	n.scene.must("annotate node", err)
 }
 
@@ -211,7 +218,8 @@ func (n *DiskNode) AwaitState(path, state string) {
 // PVAt returns the PV of the path, nil if there is none.
 func (n *DiskNode) PVAt(path string) *corev1.PersistentVolume {
 	n.scene.Helper()
-	list, err := n.scene.Client.CoreV1().PersistentVolumes().List(n.scene.Context(), metav1.ListOptions{LabelSelector: "local-pv-provisioner.cybozu.com/node=" + n.Node.Name})
+	list, err := n.scene.Client.CoreV1().PersistentVolumes().List(n.scene.Context(),
+		metav1.ListOptions{LabelSelector: "local-pv-provisioner.cybozu.com/node=" + n.Node.Name})
 	n.scene.must("list PVs", err)
 	for i := range list.Items {
 		if list.Items[i].Spec.Local.Path == path {
@@ -272,15 +280,16 @@ func (s *Scene) MountNew(device, dir string) {
 	s.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 }
 
-// Partition makes a partition of 32 MiB on a loop device, without a partition table, which not every kernel reads. It
-// returns the partition's node.
+// Partition makes a partition of 32 MiB on a loop device, without a partition table, which not
+// every kernel reads. It returns the partition's node.
 func (s *Scene) Partition(device string) string {
 	s.Helper()
 	f, err := os.OpenFile(device, os.O_RDWR, 0)
 	s.must("open disk", err)
 	defer f.Close()
 	part := unix.BlkpgPartition{Start: 1 << 20, Length: 32 << 20, Pno: 1}
-	arg := unix.BlkpgIoctlArg{Op: unix.BLKPG_ADD_PARTITION, Datalen: int32(unsafe.Sizeof(part)), Data: (*byte)(unsafe.Pointer(&part))}
+	arg := unix.BlkpgIoctlArg{Op: unix.BLKPG_ADD_PARTITION, Datalen: int32(unsafe.Sizeof(part)),
+		Data: (*byte)(unsafe.Pointer(&part))}
 	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), unix.BLKPG, uintptr(unsafe.Pointer(&arg))); errno != 0 {
 		s.Fatalf("make a partition of %s: %v", device, errno)
 	}

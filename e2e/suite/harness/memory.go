@@ -54,7 +54,8 @@ func (s *Scene) MemoryGroup() *MemoryGroup {
 	return g
 }
 
-// Peak returns the most bytes that the group has used. That includes pages of files, such as those of the program.
+// Peak returns the most bytes that the group has used. That includes pages of files, such as those
+// of the program.
 func (g *MemoryGroup) Peak() (int64, error) {
 	data, err := os.ReadFile(filepath.Join(g.dir, g.peak))
 	if err != nil {

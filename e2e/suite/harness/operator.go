@@ -19,7 +19,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Operator is the operator as a process of this machine, with the permissions of manifests/operator.
+// Operator is the operator as a process of this machine, with the permissions of
+// manifests/operator.
 type Operator struct {
 	scene        *Scene
 	program      string
@@ -34,12 +35,14 @@ type Operator struct {
 // OperatorAccount is the operator's account.
 const OperatorAccount = "hostpath-provisioner-operator"
 
-// Operator installs the operator, and starts it. At the end of the test it is killed; if the test failed, its log is printed.
+// Operator installs the operator, and starts it. At the end of the test it is killed; if the test
+// failed, its log is printed.
 func (s *Scene) Operator() *Operator {
 	s.Helper()
 	s.must("apply manifests/operator", s.kubectl("apply", "--server-side", "-k", s.manifests("operator")))
 	// No kubelet runs its pods; the operator is a process.
-	s.must("delete the Deployment", s.Client.AppsV1().Deployments(Namespace).DeleteCollection(s.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+	s.must("delete the Deployment", s.Client.AppsV1().Deployments(Namespace).DeleteCollection(s.Context(),
+		metav1.DeleteOptions{}, metav1.ListOptions{}))
 	kubeconfig, err := s.Plane.ServiceAccountKubeconfig(s.Context(), Namespace, OperatorAccount)
 	s.must("token", err)
 	program, err := s.Manager()
@@ -66,7 +69,8 @@ func (o *Operator) Start() {
 	log, err := os.OpenFile(o.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	s.must("open log", err)
 	defer log.Close()
-	o.cmd = exec.Command(o.program, "--kubeconfig="+o.kubeconfig, "--health-address="+o.address, "--metrics-address="+o.metrics, "--webhook-address="+o.Webhook)
+	o.cmd = exec.Command(o.program, "--kubeconfig="+o.kubeconfig, "--health-address="+o.address,
+		"--metrics-address="+o.metrics, "--webhook-address="+o.Webhook)
 	o.cmd.Stdout, o.cmd.Stderr = log, log
 	o.cmd.Env = []string{"OPERATOR_IMAGE=registry.invalid/test:v1", quickExit, s.times()}
 	o.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -86,7 +90,8 @@ func (o *Operator) Start() {
 // MetricsAddress returns the address of the operator's metrics.
 func (o *Operator) MetricsAddress() string { return o.metrics }
 
-// Through has the next Start reach the API server at another address, whose certificate is not verified.
+// Through has the next Start reach the API server at another address, whose certificate is not
+// verified.
 func (o *Operator) Through(address string) {
 	s := o.scene
 	s.Helper()
@@ -99,7 +104,8 @@ func (o *Operator) Through(address string) {
 	s.must("write kubeconfig", clientcmd.WriteToFile(*config, o.kubeconfig))
 }
 
-// Kill kills the operator, and returns when it has ended. It removes the lease, which another operator would await.
+// Kill kills the operator, and returns when it has ended. It removes the lease, which another
+// operator would await.
 func (o *Operator) Kill() {
 	s := o.scene
 	s.Helper()
@@ -136,8 +142,8 @@ func (o *Operator) finish() {
 	}
 }
 
-// Kubelets sets the pods of the agents' DaemonSets ready, and removes those that are deleted, as kubelets do, until the test
-// ends. Pods on nodes for which broken returns true are not ready.
+// Kubelets sets the pods of the agents' DaemonSets ready, and removes those that are deleted, as
+// kubelets do, until the test ends. Pods on nodes for which broken returns true are not ready.
 func (s *Scene) Kubelets(broken func(node string) bool) {
 	s.eachPod(func(ctx context.Context, pods corev1client.PodInterface, pod *corev1.Pod) {
 		if pod.DeletionTimestamp != nil {
@@ -153,7 +159,8 @@ func (s *Scene) Kubelets(broken func(node string) bool) {
 		}
 		patch := fmt.Sprintf(`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":%q,"lastTransitionTime":%q}]}}`,
 			want, time.Now().UTC().Format(time.RFC3339))
-		_, _ = pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status") // as above
+		// as above
+		_, _ = pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
 	})
 }
 

@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// NewPod returns a pod that mounts the claim and may run on the hostnames; the API server generates its name.
+// NewPod returns a pod that mounts the claim and may run on the hostnames; the API server generates
+// its name.
 func NewPod(claim string, hostnames ...string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "pod-"},
@@ -34,7 +35,8 @@ func NewPod(claim string, hostnames ...string) *corev1.Pod {
 // Pod creates the pod that NewPod returns.
 func (s *Scene) Pod(claim string, hostnames ...string) *corev1.Pod {
 	s.Helper()
-	made, err := s.Client.CoreV1().Pods(s.Namespace).Create(s.Context(), NewPod(claim, hostnames...), metav1.CreateOptions{})
+	made, err := s.Client.CoreV1().Pods(s.Namespace).Create(s.Context(), NewPod(claim, hostnames...),
+		metav1.CreateOptions{})
 	s.must("create pod", err)
 	return made
 }
@@ -67,6 +69,7 @@ func (s *Scene) DeletePod(pod *corev1.Pod) {
 func (s *Scene) Cordon(node Node, on bool) {
 	s.Helper()
 	patch := fmt.Sprintf(`{"spec":{"unschedulable":%v}}`, on)
-	_, err := s.Client.CoreV1().Nodes().Patch(s.Context(), node.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := s.Client.CoreV1().Nodes().Patch(s.Context(), node.Name, types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{})
 	s.must("cordon", err)
 }

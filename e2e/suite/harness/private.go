@@ -1,5 +1,5 @@
-// Package harness runs agents as processes of this machine against a real control plane, and checks the agents, the
-// cluster and the disk. It uses the agent's program, flags and sockets only.
+// Package harness runs agents as processes of this machine against a real control plane, and checks
+// the agents, the cluster and the disk. It uses the agent's program, flags and sockets only.
 package harness
 
 import (
@@ -15,9 +15,10 @@ import (
 // privateMark marks the second start of a test program.
 const privateMark = "HPP_E2E_PRIVATE"
 
-// Privately starts this program once more, in its own mount namespace, and returns its exit code and true. In that
-// second program it returns false, and the tests run. Their mounts are visible to no other process and disappear with
-// the program. The first program forwards interrupts and SIGTERM, and waits.
+// Privately starts this program once more, in its own mount namespace, and returns its exit code
+// and true. In that second program it returns false, and the tests run. Their mounts are visible to
+// no other process and disappear with the program. The first program forwards interrupts and
+// SIGTERM, and waits.
 func Privately() (code int, done bool) {
 	if os.Getenv(privateMark) != "" {
 		return 0, false

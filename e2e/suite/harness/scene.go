@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Scene is one test's part of the cluster: a namespace, and names that no other test uses. Its methods end the test if
-// they fail.
+// Scene is one test's part of the cluster: a namespace, and names that no other test uses. Its
+// methods end the test if they fail.
 type Scene struct {
 	TB
 	*Env
@@ -58,8 +58,9 @@ func (s *Scene) Node(suffix string) Node {
 	return s.NodeNamed(s.Name+"-node-"+suffix, "")
 }
 
-// NodeNamed creates a node with that name and hostname label; no hostname means the name. It has the label that a kubelet
-// sets when a CSI driver registers, unless the name is too long for a label.
+// NodeNamed creates a node with that name and hostname label; no hostname means the name. It has
+// the label that a kubelet sets when a CSI driver registers, unless the name is too long for a
+// label.
 func (s *Scene) NodeNamed(name, hostname string) Node {
 	s.Helper()
 	labels := map[string]string{}
@@ -92,19 +93,19 @@ func (s *Scene) Path(kind, name string) string {
 	return path
 }
 
-// patience is how long Eventually waits. Tests share the machine with many others, so it is far longer than anything takes; only
-// a test that fails waits that long.
+// patience is how long Eventually waits. Tests share the machine with many others, so it is far
+// longer than anything takes; only a test that fails waits that long.
 const patience = 5 * time.Minute
 
-// Eventually calls ask until it returns nil, and ends the test with the last error if it never does. It tests no promise about
-// time; see Within.
+// Eventually calls ask until it returns nil, and ends the test with the last error if it never
+// does. It tests no promise about time; see Within.
 func (s *Scene) Eventually(what string, ask func() error) {
 	s.Helper()
 	s.Within(patience, what, ask)
 }
 
-// Within calls ask until it returns nil, and ends the test after that time, in which the agent guarantees a result. It asks less often
-// the longer it has waited.
+// Within calls ask until it returns nil, and ends the test after that time, in which the agent
+// guarantees a result. It asks less often the longer it has waited.
 func (s *Scene) Within(within time.Duration, what string, ask func() error) {
 	s.Helper()
 	first := time.Now()
@@ -134,8 +135,8 @@ func (s *Scene) Always(span time.Duration, what string, ask func() error) {
 	}
 }
 
-// rest sleeps between two calls of ask: at least shortest, and twice as long as the call that began at begin took, so that
-// tests that wait leave the machine to others.
+// rest sleeps between two calls of ask: at least shortest, and twice as long as the call that began
+// at begin took, so that tests that wait leave the machine to others.
 func rest(shortest time.Duration, begin time.Time) {
 	time.Sleep(min(max(shortest, 2*time.Since(begin)), time.Second))
 }

@@ -22,7 +22,8 @@ func (s *Scene) AgentPod(node Node, account string) *corev1.Pod {
 	return made
 }
 
-// PodKubeconfig returns a kubeconfig with the token that a kubelet gives to the pod, which names the pod's node.
+// PodKubeconfig returns a kubeconfig with the token that a kubelet gives to the pod, which names
+// the pod's node.
 func (s *Scene) PodKubeconfig(pod *corev1.Pod) string {
 	s.Helper()
 	kubeconfig, err := s.Plane.PodKubeconfig(s.Context(), pod)

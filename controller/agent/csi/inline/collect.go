@@ -98,7 +98,8 @@ func (c *collector) check(log klog.Logger) error {
 func (c *collector) note(log klog.Logger, r record.Record, gone bool) error {
 	why := ""
 	if gone {
-		why = fmt.Sprintf("pod %s/%s (%s) is gone, and its volume was not unpublished", r.Owner.Namespace, r.Owner.Name, r.Owner.UID)
+		why = fmt.Sprintf("pod %s/%s (%s) is gone, and its volume was not unpublished", r.Owner.Namespace, r.Owner.Name,
+			r.Owner.UID)
 	}
 	if why == r.Orphan.Why {
 		return nil

@@ -33,7 +33,8 @@ type Registration struct {
 // retryAfter is the pause between a failed registration and the next socket.
 const retryAfter = 2 * time.Second
 
-var errNotAsked = errors.New("the kubelet has not registered the driver yet; it finds it by its socket in the plugin directory")
+var errNotAsked = errors.New("the kubelet has not registered the driver yet; it finds it by its socket in the plugin " +
+	"directory")
 
 // NewRegistration returns the registration of the driver; endpoint is the path of its
 // socket as the kubelet sees it. It returns an error if that path is not absolute.
@@ -93,8 +94,9 @@ func (r *Registration) NotifyRegistrationStatus(ctx context.Context, s *registra
 	return &registration.RegistrationStatusResponse{}, nil
 }
 
-// Renew makes the kubelet register the driver again, by a new socket. The kubelet forgets the driver for
-// a moment, so the caller does that only if the registration is no use. It does nothing before Serve.
+// Renew makes the kubelet register the driver again, by a new socket. The kubelet forgets the
+// driver for a moment, so the caller does that only if the registration is no use. It does nothing
+// before Serve.
 func (r *Registration) Renew() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

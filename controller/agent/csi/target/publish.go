@@ -70,7 +70,8 @@ func (t *Target) checkPV(v volume.Volume) error {
 	if v.Ephemeral || t.PV == "" || v.PV == "" || t.PV == v.PV {
 		return nil
 	}
-	return fmt.Errorf("%w: it belongs to PV %q, and PV %q has its handle; use it by a PV of the name %q", ErrPV, v.PV, t.PV, v.PV)
+	return fmt.Errorf("%w: it belongs to PV %q, and PV %q has its handle; use it by a PV of the name %q", ErrPV, v.PV,
+		t.PV, v.PV)
 }
 
 // checkSingle refuses a volume that is mounted at another target.

@@ -72,7 +72,8 @@ func (t *Target) Close() {
 func (t *Targets) Parse(path string) (pod, pv string) {
 	below, found := strings.CutPrefix(path, t.kubelet+"/")
 	parts := strings.Split(below, "/")
-	if !found || len(parts) != 6 || parts[0] != "pods" || parts[2] != "volumes" || parts[3] != "kubernetes.io~csi" || parts[5] != "mount" {
+	if !found || len(parts) != 6 || parts[0] != "pods" || parts[2] != "volumes" || parts[3] != "kubernetes.io~csi" ||
+		parts[5] != "mount" {
 		return "", ""
 	}
 	return parts[1], parts[4]
