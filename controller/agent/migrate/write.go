@@ -2,7 +2,6 @@ package migrate
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -86,7 +85,7 @@ func (m *Migrator) create(ctx context.Context, pv *corev1.PersistentVolume) erro
 // next resync.
 func (m *Migrator) touch(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) error {
 	m.step("migrate.touch")
-	patch, err := patchOf(claim.UID, claim.ResourceVersion, map[string]any{
+	patch, err := live.UnchangedPatch(claim, map[string]any{
 		"annotations": map[string]any{contract.AnnMigrated: pv.UID},
 	}, nil)
 	if err != nil {
@@ -99,24 +98,10 @@ func (m *Migrator) touch(ctx context.Context, claim *corev1.PersistentVolumeClai
 
 func (m *Migrator) patchPV(ctx context.Context, pv *corev1.PersistentVolume, meta, spec map[string]any,
 	o metav1.PatchOptions) error {
-	patch, err := patchOf(pv.UID, pv.ResourceVersion, meta, spec)
-	if err != nil {
-		return err
-	}
-	if _, err = m.client.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, patch, o); err != nil {
+	if err := live.PatchPV(ctx, m.client, pv, meta, spec, o); err != nil {
 		return fmt.Errorf("change PV %s: %w", pv.Name, err)
 	}
 	return nil
-}
-
-// patchOf returns a merge patch for this version of an object only.
-func patchOf(uid types.UID, version string, meta, spec map[string]any) ([]byte, error) {
-	meta["uid"], meta["resourceVersion"] = uid, version
-	patch := map[string]any{"metadata": meta}
-	if spec != nil {
-		patch["spec"] = spec
-	}
-	return json.Marshal(patch)
 }
 
 // gone returns nil if the object does not exist, and otherwise the wrapped error.

@@ -145,15 +145,8 @@ func (r *Resizer) growPV(ctx context.Context, pv *corev1.PersistentVolume, size 
 	if pv.Spec.Capacity.Storage().Cmp(size) >= 0 {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pv.UID, "resourceVersion": pv.ResourceVersion},
-		"spec":     map[string]any{"capacity": corev1.ResourceList{corev1.ResourceStorage: size}},
-	})
-	if err != nil {
-		return err
-	}
-	if _, err = r.client.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, patch,
-		metav1.PatchOptions{}); err != nil {
+	capacity := map[string]any{"capacity": corev1.ResourceList{corev1.ResourceStorage: size}}
+	if err := live.PatchPV(ctx, r.client, pv, nil, capacity, metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("write the new size to PV %s: %w", pv.Name, err)
 	}
 	return nil

@@ -2,11 +2,9 @@ package nodegone
 
 import (
 	"context"
-	"encoding/json"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
@@ -110,15 +108,5 @@ func (r *Reconciler) stamp(ctx context.Context, pv *corev1.PersistentVolume) err
 // patch changes fields of a PV's metadata and of its spec. It does nothing if the PV is gone, or
 // was written since it was read.
 func (r *Reconciler) patch(ctx context.Context, pv *corev1.PersistentVolume, meta, spec map[string]any) error {
-	meta["uid"], meta["resourceVersion"] = pv.UID, pv.ResourceVersion
-	change := map[string]any{"metadata": meta}
-	if len(spec) > 0 {
-		change["spec"] = spec
-	}
-	data, err := json.Marshal(change)
-	if err != nil {
-		return err
-	}
-	_, err = r.Live.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, data, metav1.PatchOptions{})
-	return ignoreMoved(err)
+	return ignoreMoved(live.PatchPV(ctx, r.Live, pv, meta, spec, metav1.PatchOptions{}))
 }
