@@ -18,6 +18,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/agent"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -104,7 +105,7 @@ func printReport(out io.Writer, r inspect.Report) error {
 	show(out, "pool      %s%s, %s\n          %s\n", name, r.Pool.Path, r.Pool.ID, owner)
 	show(out, "space     %s available: %s free of %s, %s allocated to %s%s\n", contract.Size(r.Space.Available),
 		contract.Size(r.Space.Free),
-		contract.Size(r.Space.Total), contract.Size(r.Space.Allocated), counted(len(r.Volumes), "volume"), unavailable(r))
+		contract.Size(r.Space.Total), contract.Size(r.Space.Allocated), events.Count(len(r.Volumes), "volume"), unavailable(r))
 	if r.Pool.NoQuotas == "" {
 		show(out, "quotas    %s\n", r.Pool.Quotas)
 	} else {
@@ -212,11 +213,4 @@ func state(v inspect.Volume, quotas bool) string {
 		s += ", MISSING"
 	}
 	return s
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
