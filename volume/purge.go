@@ -11,9 +11,9 @@ import (
 )
 
 // Purge empties the trash at Config.PurgeRate, its entries in turns. more reports whether
-// entries are left: the joined errors have the reason of those that cannot be removed, and
-// for the others the caller calls again. Purge may take long; ctx stops it between two
-// files, and the next call continues. Calls wait for each other.
+// entries are left that another call can remove. The joined errors have the reasons of those
+// that cannot be removed. Purge may take long; ctx stops it between two files, and the next
+// call continues. Calls wait for each other.
 //
 // Purge removes nothing outside the trash: if it finds a mount there, it leaves the mount
 // and the directories above it, and returns an error.

@@ -48,7 +48,7 @@ type Reconciler struct {
 	// troubledSince is when steps began to fail for a reason that ends by itself, zero if the last
 	// one did not.
 	troubledSince time.Time
-	// missingSince is that of the agents when they were judged last.
+	// missingSince is since when agents were missing as they were judged last.
 	missingSince time.Time
 }
 
@@ -126,7 +126,8 @@ func (r *Reconciler) install(ctx context.Context, cr *v1beta1.HostPathProvisione
 
 // applyAgents brings the agents and the disks of their pools to what the resource asks for:
 //
-//  1. remove the agents of before, so that no node has two;
+//  1. remove agents of an older operator, or of a DaemonSet that is replaced, so that no node has
+//     two;
 //  2. write down in the operator's record which pools there are to be, and what is kept for
 //     volumes;
 //  3. apply the agents' objects;

@@ -95,8 +95,8 @@ func (e *Emptying) Names() ([]string, error) {
 
 // Round gives every entry among the names one turn, except those that are still
 // being moved to the trash. It reports whether entries were cut short and another
-// round is due. An entry of which a turn could remove nothing more is stuck, and
-// has no other turn.
+// round is due. If a turn cannot remove anything of an entry, that entry is
+// stuck and gets no further turn.
 func (e *Emptying) Round(ctx context.Context, names []string, moving map[string]bool) (again bool, err error) {
 	if len(names) == 0 {
 		return false, errors.Join(e.reportStuck(), e.disk.ClearQuotas())

@@ -1,5 +1,9 @@
 // Package volumequota sets the quotas of recorded volumes, and checks that they are in force.
 // Package quota has the kernel's mechanisms; it knows directories and IDs, and no records.
+//
+//	quotas.go  the quotas of one pool, and why the kernel enforces one no longer
+//	set.go     sets the quota of a volume, and reads what the kernel counts
+//	match.go   sets it again if another is in force
 package volumequota
 
 import (
@@ -94,8 +98,8 @@ func (q *Quotas) setLostOf(r record.Record, why error) {
 	}
 }
 
-// Open probes which quotas the filesystem of an open pool directory enforces, after it
-// enabled them where the configuration allows that. The notes are for the administrator.
+// Open enables quotas on the filesystem of an open pool directory, if the configuration allows
+// that, and then probes which ones the filesystem enforces. The notes are for the administrator.
 func (q *Quotas) Open(d *pooldir.Dir) (opened *Dir, notes []string, err error) {
 	st, err := d.Statfs()
 	if err != nil {

@@ -96,7 +96,7 @@ func (p *placer) place(claim *corev1.PersistentVolumeClaim) placement {
 	return where
 }
 
-// waitsForPV reports whether the claim names a PV that it is not bound to, and was not.
+// waitsForPV reports whether the claim names a PV and was never bound to it.
 func waitsForPV(claim *corev1.PersistentVolumeClaim) bool {
 	phase := claim.Status.Phase
 	return claim.Spec.VolumeName != "" && phase != corev1.ClaimBound && phase != corev1.ClaimLost

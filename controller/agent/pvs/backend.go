@@ -23,9 +23,9 @@ type backend struct {
 // annotation that adoption needs.
 func (b *backend) labelsUnchecked() bool { return b.IsCSI }
 
-// validate returns the pool and the directory of a PV of this node. It returns an error unless
-// provisioner and pool of the PV are those of the agent and the volume is this node's,
-// provided that its record names the PV, which the caller checks.
+// validate returns the pool and the directory of a PV. It returns an error unless provisioner and
+// pool of the PV are those of the agent, and the volume is this node's. The caller checks that the
+// volume's record names the PV.
 func (b *backend) validate(pv *corev1.PersistentVolume) (*volume.Pool, string, error) {
 	pool, name, err := b.Validate(pv)
 	if err != nil {
@@ -65,9 +65,9 @@ func (p *PVs) backendOf(pv *corev1.PersistentVolume) *backend {
 	return p.backendNamed(contract.HostPathProvisioner)
 }
 
-// matches is the function matches for a PV of the backend. It accepts a record without a PV of
-// the CSI driver: the sidecar passes the PV's name to the driver only if it is configured to. Such
-// a record matches by the volume handle.
+// matches calls the function matches. For a CSI PV it accepts a record that names no PV: the sidecar
+// passes the PV's name to the driver only if it is configured to. Such a record matches by the
+// volume handle.
 func (b *backend) matches(v volume.Volume, pv *corev1.PersistentVolume) error {
 	if v.PV == "" && b.IsCSI {
 		v.PV = pv.Name

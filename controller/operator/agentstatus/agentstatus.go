@@ -68,9 +68,9 @@ type State struct {
 	MissingSince time.Time
 	// Running are the pods on a node that do not end, in the order of their nodes.
 	Running []corev1.Pod
-	// Settled is set if no other node is to have an agent, and each of these has one that does not
-	// end. Nodes on which an agent runs on although it is no longer to, because of a taint for
-	// example, count among them.
+	// Settled is set if every node that should have an agent has one that does not end, and no other
+	// node has to get one. A node whose agent should end but still runs, such as after a taint,
+	// counts as one that should have an agent.
 	Settled bool
 }
 
