@@ -25,9 +25,9 @@ type migrateOptions struct {
 // --migrate-from.
 func (m *migrateOptions) check(served []contract.Dialect, csi bool) error {
 	if m.mode != settings.MigrateOff && (len(served) == 0 || !csi) {
-		return fmt.Errorf("--migrate-to-csi=%s (MIGRATE_TO_CSI) needs one process that serves both kinds of claims, from "+
-			"pools among which is PV_DIR: "+
-			"set --provision=hostpath,csi (PROVISION) and --endpoint, as manifests/examples/both-modes does", m.mode)
+		return fmt.Errorf("--migrate-to-csi=%s (MIGRATE_TO_CSI) needs one process that serves both kinds of claims, "+
+			"from pools among which is PV_DIR: set --provision=hostpath,csi (PROVISION) and --endpoint, as "+
+			"manifests/examples/both-modes does", m.mode)
 	}
 	m.others = slices.DeleteFunc(m.others, func(other contract.Dialect) bool {
 		return slices.ContainsFunc(served, func(d contract.Dialect) bool { return d.Provisioner == other.Provisioner })

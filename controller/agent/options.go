@@ -110,9 +110,8 @@ func (o *options) check() (err error) {
 		return errors.New("--orphans=delete compares volumes with PVs, which the agent does not see in driver-only mode: " +
 			"set --provision, or leave that flag out")
 	case o.reclaimPolicy != "" && o.driverOnly():
-		return errors.New("--reclaim-policy (PV_RECLAIM_POLICY) is for PVs that the agent creates, and it creates none in " +
-			"driver-only mode: " +
-			"leave it out, and set reclaimPolicy in the classes")
+		return errors.New("--reclaim-policy (PV_RECLAIM_POLICY) is for PVs that the agent creates, and it creates none " +
+			"in driver-only mode: leave it out, and set reclaimPolicy in the classes")
 	}
 	if err := cmp.Or(o.driver.check(), o.metrics.check(o.driverOnly()),
 		o.migrate.check(o.provision.dialects, o.provision.csi),

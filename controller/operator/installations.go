@@ -78,9 +78,8 @@ func (r *Reconciler) yieldTo(namespace string, cr *v1beta1.HostPathProvisioner, 
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	message := fmt.Sprintf("the operator in namespace %s does nothing, because namespace %s has another installation, "+
-		"whose account "+
-		"ClusterRoleBinding %s names: remove one of the two", r.Namespace, namespace, bindingName)
+	message := fmt.Sprintf("the operator in namespace %s does nothing, because namespace %s has another "+
+		"installation, whose account ClusterRoleBinding %s names: remove one of the two", r.Namespace, namespace, bindingName)
 	klog.InfoS("Another installation serves this cluster", "reason", message)
 	r.Events.Eventf(cr, nil, corev1.EventTypeWarning, "AnotherInstallation", "Reconcile", "%s", message)
 	return reconcile.Result{RequeueAfter: yieldInterval}, nil

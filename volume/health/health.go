@@ -114,9 +114,8 @@ func Check(p Pool, d *pooldir.Dir, progress func()) ([]Health, error) {
 		}
 		for _, i := range shown {
 			if !i.Shows(home, real+"/"+name) {
-				return StaleMount, fmt.Sprintf("the mount at %s shows another directory than %s/%s: "+
-					"the disk or the directory was replaced; "+
-					"delete the pods that use the volume, so that it is mounted again", i.Point, p.Path(), name)
+				return StaleMount, fmt.Sprintf("the mount at %s shows another directory than %s/%s: the disk or the directory "+
+					"was replaced; delete the pods that use the volume, so that it is mounted again", i.Point, p.Path(), name)
 			}
 		}
 		if problem, message := exhausted(p, st); problem != "" {

@@ -35,9 +35,8 @@ func (s *Backends) Fit(sc *storagev1.StorageClass, bytes int64) claims.Fit {
 		return fit // nothing is known of its filesystem
 	}
 	if err := pool.CheckQuota(p.Spec); err != nil {
-		fit.Lack = fmt.Sprintf("no node can hold a volume in pool %s to its size, which class %q requires (parameters %s "+
-			"and %s): on node %s %v; "+
-			"enable quotas on a node, or use a class that does not require them",
+		fit.Lack = fmt.Sprintf("no node can hold a volume in pool %s to its size, which class %q requires (parameters "+
+			"%s and %s): on node %s %v; enable quotas on a node, or use a class that does not require them",
 			fit.Pool, sc.Name, contract.QuotaParameter, contract.InodesParameter, s.node, err)
 		return fit
 	}

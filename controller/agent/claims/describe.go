@@ -30,9 +30,9 @@ func chosenMissing(node, namespace, name string) (topic, message string) {
 // AnnotationIgnored returns the topic and the message of the event about a claim of a class of the
 // CSI driver that names a node.
 func AnnotationIgnored(className string) (topic, message string) {
-	return topicIgnored, fmt.Sprintf("the annotation %s is ignored: the scheduler chooses the node of a volume of class "+
-		"%q, once a pod uses the claim; "+
-		"to choose it yourself, set spec.nodeSelector in the pod, or use a class of provisioner %s",
+	return topicIgnored, fmt.Sprintf("the annotation %s is ignored: the scheduler chooses the node of a volume of "+
+		"class %q, once a pod uses the claim; to choose it yourself, set spec.nodeSelector in the pod, or use a class "+
+		"of provisioner %s",
 		contract.AnnProvisionOnNode, className, contract.HostPathProvisioner)
 }
 
@@ -45,8 +45,8 @@ func pvMissing(pv string) (topic, message string) {
 // tooLarge returns the message of the event about a claim that requests more than any node
 // publishes for its class.
 func tooLarge(p *pendingClaim, pool string, o offers) string {
-	return fmt.Sprintf("%s requested, and no node has that much available in pool %s: the most is %s, on node %s, of %d "+
-		"with that pool "+
-		"(in bytes: requested %d, available %d): request less, free space, or use a class with a larger pool",
+	return fmt.Sprintf("%s requested, and no node has that much available in pool %s: the most is %s, on node %s, of "+
+		"%d with that pool (in bytes: requested %d, available %d): request less, free space, or use a class with a "+
+		"larger pool",
 		contract.Size(p.bytes), pool, contract.Size(o.largest), o.node, o.nodes, p.bytes, o.largest)
 }

@@ -77,8 +77,7 @@ func Parse(text string) (*Config, error) {
 	}
 	if len(d.NodePathMap) > 0 || d.SharedFileSystemPath != "" {
 		return nil, errors.New("config.json: storageClassConfigs has an effect only alone: leave out nodePathMap and " +
-			"sharedFileSystemPath beside it, " +
-			"or move them into the entry of each class")
+			"sharedFileSystemPath beside it, or move them into the entry of each class")
 	}
 	c.classes, c.shared = map[string]nodePaths{}, map[string]string{}
 	for _, class := range slices.Sorted(maps.Keys(d.StorageClassConfigs)) {
@@ -138,8 +137,8 @@ func (v *volumes) parse(class string) (nodePaths, error) {
 	switch {
 	case v.SharedFileSystemPath != "":
 		return nil, fmt.Errorf("%s: sharedFileSystemPath is %q, and directories that nodes share are not offered: each "+
-			"node owns its volumes alone; "+
-			"remove it and list the paths of the nodes in nodePathMap, or keep the local-path provisioner for these volumes", at,
+			"node owns its volumes alone; remove it and list the paths of the nodes in nodePathMap, or keep the local-path "+
+			"provisioner for these volumes", at,
 			v.SharedFileSystemPath)
 	case isSet(v.MinSize), isSet(v.MaxSize):
 		return nil, fmt.Errorf("%s: minSize and maxSize are not supported; remove them, and limit claims with a LimitRange "+
@@ -179,8 +178,7 @@ func parsePaths(entries []entry) ([]string, error) {
 			return nil, fmt.Errorf("path %q is listed twice: remove one", e.Path)
 		case isSet(e.MaxCapacity):
 			return nil, fmt.Errorf("path %q: maxCapacity is not supported: the agent allocates what the filesystem has "+
-				"available; "+
-				"remove it, and keep space free with --reserve or give the directory a filesystem of that size", e.Path)
+				"available; remove it, and keep space free with --reserve or give the directory a filesystem of that size", e.Path)
 		}
 		paths = append(paths, path)
 	}

@@ -114,8 +114,7 @@ func (o *Original) Running() error {
 	for _, object := range o.pods.GetStore().List() {
 		if p := object.(*corev1.Pod); isHelper(p) {
 			return fmt.Errorf("the local-path provisioner runs too, its helper pod %s/%s is on this node, and both would "+
-				"serve new claims: "+
-				"find its Deployment and %s", p.Namespace, p.Name, remedy)
+				"serve new claims: find its Deployment and %s", p.Namespace, p.Name, remedy)
 		}
 	}
 	if o.synced() {
@@ -152,8 +151,7 @@ func (o *Original) warnElsewhere(ctx context.Context) {
 	}
 	o.recorder.Warn(ctx, *events.Node(o.node), "original elsewhere", events.OriginalElsewhere, fmt.Sprintf(
 		"a Deployment %s runs in namespace %s, and new claims do not wait for it: if it is the local-path provisioner, "+
-			"scale it to 0, "+
-			"or add the namespace to --local-path-namespaces (HPP_LOCAL_PATH_NAMESPACES), which is %s",
+			"scale it to 0, or add the namespace to --local-path-namespaces (HPP_LOCAL_PATH_NAMESPACES), which is %s",
 		deployment, events.FirstNames(others), strings.Join(o.namespaces, ",")))
 }
 

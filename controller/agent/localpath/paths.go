@@ -51,9 +51,8 @@ func (p *Paths) All() []string {
 // claim of that class.
 func (p *Paths) Of(class string) ([]string, error) {
 	if path, shared := p.shared[class]; shared {
-		return nil, fmt.Errorf("config.json has sharedFileSystemPath %q for class %q, and directories that nodes share are "+
-			"not offered: "+
-			"use another class, or keep the local-path provisioner for this one", path, class)
+		return nil, fmt.Errorf("config.json has sharedFileSystemPath %q for class %q, and directories that nodes share "+
+			"are not offered: use another class, or keep the local-path provisioner for this one", path, class)
 	}
 	paths := p.every
 	if p.classes != nil {

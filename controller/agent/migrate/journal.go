@@ -57,9 +57,8 @@ func readJob(pool *volume.Pool, r record.Record) (*job, error) {
 		j.planned = source(j.new)
 		return j, nil
 	}
-	return nil, fmt.Errorf("the journal of volume %s cannot be read: %w; stop the agent and correct the key migration "+
-		"of %s, "+
-		"or remove it if its PV is there; see docs/migration.md", name, err, recordPath(pool, name))
+	return nil, fmt.Errorf("the journal of volume %s cannot be read: %w; stop the agent and correct the key "+
+		"migration of %s, or remove it if its PV is there; see docs/migration.md", name, err, recordPath(pool, name))
 }
 
 // recordPath returns the path of a volume's record, for people.

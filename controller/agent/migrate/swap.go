@@ -272,8 +272,7 @@ func (m *Migrator) cancel(ctx context.Context, j *job, pv *corev1.PersistentVolu
 		switch err := m.restore(ctx, pv); {
 		case err != nil && live.Permanent(err):
 			return over, stopped(fmt.Sprintf("it is cancelled (%s), and the API server does not admit that the PV gets its "+
-				"policy %s back: %v; "+
-				"the PV has policy Retain until then", why, contract.Policy(pv), err))
+				"policy %s back: %v; the PV has policy Retain until then", why, contract.Policy(pv), err))
 		case err != nil:
 			return over, err
 		}

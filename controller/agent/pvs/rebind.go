@@ -102,8 +102,7 @@ func (p *PVs) nextClaim(ctx context.Context, pv *corev1.PersistentVolume, pool *
 	}
 	if pv.Annotations[contract.AnnPool] != pool.ID() {
 		return none, false, fmt.Errorf("%w; to rebind a retained volume to another claim, confirm with the pool's UUID "+
-			"that it belongs to the PV: "+
-			"kubectl annotate pv %s %s=%s", mismatch, pv.Name, contract.AnnPool, pool.ID())
+			"that it belongs to the PV: kubectl annotate pv %s %s=%s", mismatch, pv.Name, contract.AnnPool, pool.ID())
 	}
 	before, err := live.Claim(ctx, p.client, v.Owner)
 	if err != nil {
@@ -167,9 +166,8 @@ func checkNextClaim(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeC
 	case claim == nil && !contract.Released(pv):
 		return errPending
 	case claim == nil && !sameCluster:
-		return errors.New("its volume was recorded in another cluster, or the identity of this cluster is unknown, and the " +
-			"claim in its claimRef is gone; " +
-			"bind the PV to a claim first")
+		return errors.New("its volume was recorded in another cluster, or the identity of this cluster is unknown, and " +
+			"the claim in its claimRef is gone; bind the PV to a claim first")
 	case claim == nil:
 		return nil
 	case claim.Spec.VolumeName != "" && claim.Spec.VolumeName != pv.Name:

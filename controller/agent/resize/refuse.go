@@ -59,8 +59,8 @@ func (r *Resizer) message(at *target, why error) (message string, missing int64)
 		estimated = ", estimated"
 	}
 	return fmt.Sprintf("node %s cannot grow the volume of this claim to %s: that is %s more, and %s of %s in %s are "+
-		"available "+
-		"(in bytes: increase %d, available %d%s, total %d); request less, or free space: the agent then grows the volume",
+		"available (in bytes: increase %d, available %d%s, total %d); request less, or free space: the agent then grows "+
+		"the volume",
 		r.node, contract.Size(wanted), contract.Size(space.Wanted), contract.Size(space.Available),
 		contract.Size(space.Total), at.pool.Path(),
 		space.Wanted, space.Available, estimated, space.Total), space.Wanted

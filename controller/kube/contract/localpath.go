@@ -90,8 +90,7 @@ func patternNaming(sc *storagev1.StorageClass) (naming, error) {
 		offered = append(offered, n.pattern)
 	}
 	return nil, fmt.Errorf("class %q has the parameter %s: %q, a template that may lead out of the directory of the "+
-		"volumes; "+
-		"the agent offers %s; a class cannot be edited: delete it and create it again with one of these, or without the "+
-		"parameter",
+		"volumes; the agent offers %s; a class cannot be edited: delete it and create it again with one of these, or "+
+		"without the parameter",
 		sc.Name, patternParameter, text, strings.Join(offered, ", "))
 }

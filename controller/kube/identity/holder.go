@@ -106,8 +106,7 @@ func (h Holder) MayEnd(uses []Use) Finding {
 			first(append(used, unclear...)))}
 	case len(unclear) > 0:
 		return Finding{Unclear, fmt.Sprintf("perhaps in use by %s: the node affinity and the label %s do not name one "+
-			"other node; "+
-			"correct the label, or delete what is not needed any more", first(unclear), contract.LabelNode)}
+			"other node; correct the label, or delete what is not needed any more", first(unclear), contract.LabelNode)}
 	}
 	return Finding{Answer: Ours}
 }

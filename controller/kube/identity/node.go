@@ -96,9 +96,8 @@ func (f *NodeFacts) lost() (Loss, Finding) {
 	case !f.Waited:
 		return NotLost, Finding{}
 	case f.PoolAt != "":
-		return NotLost, Finding{Unclear, fmt.Sprintf("node %s does not exist any more, and node %s has pool %s, which has "+
-			"this volume: "+
-			"move the disk back, or make the PV again for node %[2]s", f.Node, f.PoolAt, f.Pool)}
+		return NotLost, Finding{Unclear, fmt.Sprintf("node %s does not exist any more, and node %s has pool %s, which "+
+			"has this volume: move the disk back, or make the PV again for node %[2]s", f.Node, f.PoolAt, f.Pool)}
 	}
 	return NodeAbsent, Finding{Answer: Ours}
 }
@@ -106,10 +105,9 @@ func (f *NodeFacts) lost() (Loss, Finding) {
 // madeAgain is the reason for a PV whose Node was made again, and whose agent has not bound the
 // volume since.
 func (f *NodeFacts) madeAgain() string {
-	return fmt.Sprintf("node %s was made again (UID %s, this PV has %s), and its agent does not have this volume yet: "+
-		"have the agent ready, with the disk of pool %s at its path. If the disk is lost: kubectl annotate --overwrite "+
-		"node %[1]s %[5]s=%[2]s. "+
-		"That gives up every volume of the earlier node whose pool is not open",
+	return fmt.Sprintf("node %s was made again (UID %s, this PV has %s), and its agent does not have this volume "+
+		"yet: have the agent ready, with the disk of pool %s at its path. If the disk is lost: kubectl annotate "+
+		"--overwrite node %[1]s %[5]s=%[2]s. That gives up every volume of the earlier node whose pool is not open",
 		f.Node, f.UID, f.NodeUID, orUnknown(f.Pool), contract.AnnGiveUp)
 }
 
@@ -120,9 +118,8 @@ func (f *NodeFacts) ofAnotherCluster() string {
 			"operator's ClusterRole of this version"
 	}
 	return fmt.Sprintf("node %s does not have this volume, and this PV has no mark of this cluster: it was restored "+
-		"here and its node may still join, or "+
-		"its node was gone before the operator was updated. If the node was one of this cluster: kubectl annotate "+
-		"--overwrite pv %s %s=%s",
+		"here and its node may still join, or its node was gone before the operator was updated. If the node was one of "+
+		"this cluster: kubectl annotate --overwrite pv %s %s=%s",
 		f.Node, f.PV, contract.AnnCluster, f.ThisCluster)
 }
 

@@ -47,6 +47,6 @@ func Unassigned() (topic, message string) {
 func Unscheduled(className string) (topic, message string) {
 	return topicUnscheduled, fmt.Sprintf(
 		"no node will be chosen for this claim: only the scheduler may choose one, and class %q has no "+
-			"volumeBindingMode %s; "+
-			"a class cannot be edited: delete it and create it again with that mode, or use another class", className, delayed)
+			"volumeBindingMode %s; a class cannot be edited: delete it and create it again with that mode, or use another "+
+			"class", className, delayed)
 }

@@ -72,9 +72,9 @@ func (r *Reconciler) identify(ctx context.Context, w Desired, s *State, step *st
 		}
 		if used {
 			step.blocked = true
-			s.Problems = append(s.Problems, fmt.Sprintf("claim %s was deleted and created again, and the pool's disk on node "+
-				"%s is that of the "+
-				"claim before, %s; restore that claim, or remove the pool from the resource and delete these", step.name, h.Node,
+			s.Problems = append(s.Problems, fmt.Sprintf("claim %s was deleted and created again, and the pool's disk on "+
+				"node %s is that of the claim before, %s; restore that claim, or remove the pool from the resource and delete "+
+				"these", step.name, h.Node,
 				why))
 			return nil
 		}

@@ -28,9 +28,8 @@ func (r *Reconciler) claim(ctx context.Context, p Pool,
 	case err != nil:
 		return nil, "", fmt.Errorf("read claim %s: %w", name, err)
 	case claim.Labels[poolLabel] != "" && claim.Labels[poolLabel] != labelOf(p.Name):
-		return nil, fmt.Sprintf("claim %s is that of a pool with the label %s=%s; give this pool another name, or delete "+
-			"the claim if its "+
-			"data is not needed", name, poolLabel, claim.Labels[poolLabel]), nil
+		return nil, fmt.Sprintf("claim %s is that of a pool with the label %s=%s; give this pool another name, or "+
+			"delete the claim if its data is not needed", name, poolLabel, claim.Labels[poolLabel]), nil
 	case claim.DeletionTimestamp != nil:
 		return claim, "claim " + name + " is deleted; its data goes with it as soon as no pod uses it", nil
 	case claim.Status.Phase == corev1.ClaimLost:
@@ -110,15 +109,14 @@ func Conflict(ctx context.Context, claims client.Reader, namespace, pool string,
 
 func conflict(template *corev1.PersistentVolumeClaimSpec, claim *corev1.PersistentVolumeClaim) string {
 	if isBlock(&claim.Spec) {
-		return fmt.Sprintf("claim %s has volumeMode Block, and a pool needs a filesystem; add a pool of another name and "+
-			"path without volumeMode, "+
-			"whose claims have one, and move the volumes to it. The claim, and the Deployment that uses it, stay as they are",
+		return fmt.Sprintf("claim %s has volumeMode Block, and a pool needs a filesystem; add a pool of another name "+
+			"and path without volumeMode, whose claims have one, and move the volumes to it. The claim, and the Deployment "+
+			"that uses it, stay as they are",
 			claim.Name)
 	}
 	if what := differs(template, &claim.Spec); what != "" {
-		return fmt.Sprintf("pvcTemplate has another %s than claim %s, and claims cannot be changed; set it back, or remove "+
-			"the pool, "+
-			"delete its claims, and add it again", what, claim.Name)
+		return fmt.Sprintf("pvcTemplate has another %s than claim %s, and claims cannot be changed; set it back, or "+
+			"remove the pool, delete its claims, and add it again", what, claim.Name)
 	}
 	want := template.Resources.Requests[corev1.ResourceStorage]
 	have := claim.Spec.Resources.Requests[corev1.ResourceStorage]

@@ -39,8 +39,7 @@ func Refused(template *corev1.PersistentVolumeClaimSpec) (reason, message string
 		return Unsupported, "a pool is written to; request ReadWriteOnce in pvcTemplate"
 	case isBlock(template):
 		return Unsupported, "a pool needs a filesystem, and pvcTemplate has volumeMode Block; for a new pool, remove " +
-			"volumeMode. " +
-			"If the pool has claims already, they stay block devices: add a pool of another name and path"
+			"volumeMode. If the pool has claims already, they stay block devices: add a pool of another name and path"
 	}
 	return "", ""
 }

@@ -78,9 +78,8 @@ func reason(f identity.NodeFacts, loss identity.Loss) string {
 	case identity.VolumeMissing:
 		return fmt.Sprintf("node %s was made again, and pool %s came to it without this volume", f.Node, f.Pool)
 	}
-	return fmt.Sprintf("node %s does not exist any more, and it had this volume: if a node of this name comes back with "+
-		"the disk, "+
-		"so does the volume", f.Node)
+	return fmt.Sprintf("node %s does not exist any more, and it had this volume: if a node of this name comes back "+
+		"with the disk, so does the volume", f.Node)
 }
 
 // report records an event on the PV, and on its claim if that is cached: why the volume cannot be

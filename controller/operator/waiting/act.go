@@ -92,6 +92,6 @@ func (r *Reconciler) agentMissing(ctx context.Context, node string) (string, err
 			r.Namespace, name), nil
 	}
 	return fmt.Sprintf("no agent runs on node %s, so this claim waits: let one run there (spec.workload of the "+
-		"HostPathProvisioner, taints of the node), "+
-		"or create the claim again for another node; kubectl -n %s get pods -o wide lists the agents", node, r.Namespace), nil
+		"HostPathProvisioner, taints of the node), or create the claim again for another node; kubectl -n %s get pods "+
+		"-o wide lists the agents", node, r.Namespace), nil
 }
