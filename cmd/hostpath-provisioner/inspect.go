@@ -105,7 +105,8 @@ func printReport(out io.Writer, r inspect.Report) error {
 	show(out, "pool      %s%s, %s\n          %s\n", name, r.Pool.Path, r.Pool.ID, owner)
 	show(out, "space     %s available: %s free of %s, %s allocated to %s%s\n", contract.Size(r.Space.Available),
 		contract.Size(r.Space.Free),
-		contract.Size(r.Space.Total), contract.Size(r.Space.Allocated), events.Count(len(r.Volumes), "volume"), unavailable(r))
+		contract.Size(r.Space.Total), contract.Size(r.Space.Allocated), events.Count(len(r.Volumes), "volume"),
+		unavailable(r))
 	if r.Pool.NoQuotas == "" {
 		show(out, "quotas    %s\n", r.Pool.Quotas)
 	} else {
