@@ -16,7 +16,6 @@ var migrationSteps = []string{"begin", "retain", "cutover", "delete", "release",
 func killedAs(s *harness.Scene, a *harness.Agent, o harness.Options, step string) {
 	s.Helper()
 	a.Stop()
-	o.Program = built(s.TB, env.Faulty)
 	o.Env = append(o.Env, "HPP_KILL_AT="+step)
 	a.RestartAs(o)
 	s.Eventually("killed before "+step, func() error {
