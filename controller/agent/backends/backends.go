@@ -78,8 +78,7 @@ func (c *Config) validate() error {
 	}
 	if why := validation.IsValidLabelValue(c.Node.Name()); c.CSIDriver != "" && len(why) > 0 {
 		return fmt.Errorf("the node's name %q cannot be the value of the topology label %s, so no CSI volume could be on "+
-			"it: %s; "+
-			"give the node a shorter name, or serve hostPath claims only", c.Node.Name(), contract.TopologyNode, why[0])
+			"it: %s; give the node a shorter name, or serve hostPath claims only", c.Node.Name(), contract.TopologyNode, why[0])
 	}
 	return nil
 }

@@ -55,7 +55,6 @@ func (s *Backends) noPool(sc *storagev1.StorageClass, quotas bool) string {
 		none = " that enforces the quotas which the class requires"
 	}
 	return fmt.Sprintf("no node has a pool %q%s, %s; node %s has %q: use a class of one of these, or add the pool to a "+
-		"node; "+
-		"a class cannot be edited: delete it and create it again with another %s", pool, none, why, s.node, s.pools.Names(),
-		contract.StoragePool)
+		"node; a class cannot be edited: delete it and create it again with another %s",
+		pool, none, why, s.node, s.pools.Names(), contract.StoragePool)
 }

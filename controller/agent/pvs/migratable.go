@@ -105,8 +105,8 @@ func (p *PVs) validateOther(other *contract.Dialect, pv *corev1.PersistentVolume
 		return pool, none, err
 	case empty && pv.Spec.NodeAffinity == nil && pv.Annotations[contract.AnnMigrate] == "":
 		return pool, none, fmt.Errorf("its directory %s is empty, and the PV names no node, so that its pods may have "+
-			"written on another one: "+
-			"check %s there; if no data is missing, kubectl annotate pv %s %s=run", path, path, pv.Name, contract.AnnMigrate)
+			"written on another one: check %s there; if no data is missing, kubectl annotate pv %s %s=run",
+			path, path, pv.Name, contract.AnnMigrate)
 	}
 	// These provisioners write as the capacity what the claim requested. Its request now may be a
 	// growth, which none of them serves.

@@ -75,8 +75,7 @@ func (p *PVs) recognize(ctx context.Context, pv *corev1.PersistentVolume, pool *
 func (p *PVs) mayDelete(pv *corev1.PersistentVolume, o identity.Object) error {
 	if found := identity.WhichObject(o); found.Answer != identity.Ours {
 		return Kept{fmt.Sprintf("it keeps the volume: %s; to keep the data, set the reclaim policy to Retain, and bind the "+
-			"PV to a claim; "+
-			"to delete it, kubectl annotate pv %s %s=%s", found.Why, pv.Name, contract.AnnDeleteVolume, pv.UID)}
+			"PV to a claim; to delete it, kubectl annotate pv %s %s=%s", found.Why, pv.Name, contract.AnnDeleteVolume, pv.UID)}
 	}
 	return nil
 }
