@@ -3,7 +3,7 @@ package live
 import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
 // Unanswered is the error of a failed read. It matches volume.ErrNotReady: the caller
@@ -19,7 +19,7 @@ func (e Unanswered) Error() string { return e.Request + ": " + e.Err.Error() }
 func (e Unanswered) Unwrap() error { return e.Err }
 
 // Is reports whether target is volume.ErrNotReady.
-func (e Unanswered) Is(target error) bool { return target == volume.ErrNotReady }
+func (e Unanswered) Is(target error) bool { return target == fault.ErrNotReady }
 
 // Permanent reports whether the API server refused a request in a way that only a change elsewhere
 // ends: of a permission, an admission policy, a webhook, or the object. An admission policy without
