@@ -95,7 +95,7 @@ type reading struct {
 func read(s Setting) (*reading, error) {
 	const op = "inspect pool"
 	s.Path = filepath.Join("/", s.Path)
-	r := &reading{}
+	r := &reading{Report: Report{Version: Version}}
 	err := bounded.Alone(op, s.Path, func(c *bounded.Call) error {
 		d, err := pooldir.OpenToRead(s.Path)
 		if err != nil {

@@ -9,6 +9,8 @@ import (
 
 // Report describes a pool as it is on the disk.
 type Report struct {
+	// Version is that of this description; see Decode.
+	Version  int          `json:"version"`
 	Pool     Pool         `json:"pool"`
 	Space    space.Space  `json:"space"`
 	Volumes  []Volume     `json:"volumes"` // every record, by name
