@@ -14,12 +14,15 @@ var direct = map[string]string{
 	"github.com/container-storage-interface/spec":          "the CSI services",
 	"github.com/kubernetes-csi/csi-lib-utils":              "keeps secrets out of logged CSI messages",
 	"github.com/prometheus/client_golang":                  "metrics",
+	"github.com/spf13/cobra":                               "the plugin of kubectl: commands",
 	"github.com/spf13/pflag":                               "flags",
 	"golang.org/x/sys":                                     "system calls",
+	"golang.org/x/term":                                    "the plugin of kubectl: the width of a terminal",
 	"google.golang.org/grpc":                               "the CSI services",
 	"google.golang.org/protobuf":                           "wrapped values in CSI messages",
 	"k8s.io/api":                                           "Kubernetes' types",
 	"k8s.io/apimachinery":                                  "Kubernetes' types",
+	"k8s.io/cli-runtime":                                   "the plugin of kubectl: kubeconfig and its flags",
 	"k8s.io/client-go":                                     "the API server",
 	"k8s.io/klog/v2":                                       "logging",
 	"k8s.io/kubelet":                                       "the kubelet's plugin registration service",
@@ -53,6 +56,19 @@ func TestAgentStaysSmall(t *testing.T) {
 	for p := range strings.FieldsSeq(string(out)) {
 		if p == "text/template" || strings.HasPrefix(p, "sigs.k8s.io/controller-runtime") {
 			t.Errorf("the agent depends on %s; go mod why, and leave that out", p)
+		}
+	}
+}
+
+// What the plugin of kubectl needs runs on computers of people, not on nodes.
+func TestAgentsLeaveOutThePlugin(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{.ImportPath}}", "./cmd/hostpath-provisioner", "./cmd/hostpath-operator").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for p := range strings.FieldsSeq(string(out)) {
+		if strings.HasPrefix(p, "github.com/spf13/cobra") || strings.HasPrefix(p, "k8s.io/cli-runtime") || strings.HasPrefix(p, module+"/controller/plugin") {
+			t.Errorf("an agent or the operator depends on %s", p)
 		}
 	}
 }

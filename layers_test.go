@@ -123,19 +123,30 @@ func TestArrows(t *testing.T) {
 	}
 }
 
-// The plugin of kubectl reads what these packages have on the computers of people.
-func TestContractBuildsElsewhere(t *testing.T) {
+// elsewhere are the packages of this module that the plugin of kubectl may need, and what is below
+// controller/plugin: they build on the computers of people.
+var elsewhere = []string{"api/v1beta1", "cmd/kubectl-hpp", "controller/kube/contract", "controller/kube/events", "controller/kube/identity",
+	"controller/kube/live", "controller/kube/nodechoice", "volume/fault", "volume/inspect", "volume/record", "volume/space"}
+
+func TestPluginBuildsElsewhere(t *testing.T) {
 	for _, system := range []string{"darwin", "windows"} {
-		cmd := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "./controller/kube/contract", "./volume/inspect")
+		cmd := exec.Command("go", "list", "-deps", "-f", `{{if not .Standard}}{{.ImportPath}} {{join .Imports " "}}{{end}}`, "./cmd/kubectl-hpp", "./controller/kube/contract")
 		cmd.Env = append(os.Environ(), "GOOS="+system)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%s: %v: %s", system, err, out)
 		}
-		for path := range strings.Lines(string(out)) {
-			if path = strings.TrimSpace(path); path == "golang.org/x/sys/unix" || below(path, module) && !slices.Contains([]string{
-				module + "/controller/kube/contract", module + "/volume/fault", module + "/volume/inspect", module + "/volume/record", module + "/volume/space"}, path) {
+		for line := range strings.Lines(string(out)) {
+			path, imports, _ := strings.Cut(strings.TrimSpace(line), " ")
+			own := strings.TrimPrefix(path, module+"/")
+			if !below(path, module) {
+				continue
+			}
+			if !slices.Contains(elsewhere, own) && !below(own, "controller/plugin") {
 				t.Errorf("on %s it needs %s, which is for nodes: put what needs that into a file with go:build linux", system, path)
+			}
+			if slices.Contains(strings.Fields(imports), "golang.org/x/sys/unix") {
+				t.Errorf("on %s %s uses golang.org/x/sys/unix", system, path)
 			}
 		}
 	}
@@ -172,7 +183,7 @@ func TestProcessesDoNotImportEachOther(t *testing.T) {
 			continue
 		}
 		own := process(p.ImportPath)
-		if !slices.Contains([]string{"agent", "operator", "disks", "poolholder", "kube"}, own) {
+		if !slices.Contains([]string{"agent", "operator", "disks", "poolholder", "plugin", "kube"}, own) {
 			t.Errorf("%s is in the folder of no process; what processes share is in controller/kube", p.ImportPath)
 		}
 		for _, imported := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
@@ -284,7 +295,7 @@ func TestSizesAreConvertedByOneFunction(t *testing.T) {
 		case path == converts && len(found) == 0:
 			t.Errorf("%s converts nothing any more", path)
 		case path != converts && len(found) > 0:
-			t.Errorf("%s calls %s of a quantity; use class.WholeBytes", path, found)
+			t.Errorf("%s calls %s of a quantity; use contract.WholeBytes", path, found)
 		}
 	}
 }

@@ -1,0 +1,32 @@
+// Command kubectl-hpp is the plugin `kubectl hpp`: the cluster's local storage at a glance, and why
+// a claim waits. See package plugin.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // credentials of cloud providers
+
+	"kubevirt.io/hostpath-provisioner/controller/plugin"
+)
+
+// version is set by the build.
+var version = "unknown"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	command := plugin.Command(version, genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
+	if err := command.ExecuteContext(ctx); err != nil {
+		if !plugin.Quiet(err) {
+			fmt.Fprintf(os.Stderr, "kubectl-hpp: %v\n", err)
+		}
+		stop()
+		os.Exit(plugin.ExitCode(err))
+	}
+}

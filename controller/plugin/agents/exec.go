@@ -1,0 +1,70 @@
+package agents
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/remotecommand"
+)
+
+// longest is the largest output of a command that is read, in bytes: the reports of some 100,000
+// volumes.
+const longest = 64 << 20
+
+// Exec runs a command in a container and returns what it printed. An error of the command itself
+// has what it printed on stderr.
+type Exec func(ctx context.Context, namespace, pod, container string, command ...string) ([]byte, error)
+
+// NewExec returns an Exec by the pods' subresource exec. It uses WebSockets, and SPDY where the API
+// server or a proxy refuses them.
+func NewExec(config *rest.Config, client kubernetes.Interface) Exec {
+	return func(ctx context.Context, namespace, pod, container string, command ...string) ([]byte, error) {
+		request := client.CoreV1().RESTClient().Post().Namespace(namespace).Resource("pods").Name(pod).SubResource("exec").
+			VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdout: true, Stderr: true},
+				scheme.ParameterCodec)
+		sockets, err := remotecommand.NewWebSocketExecutor(config, http.MethodGet, request.URL().String())
+		if err != nil {
+			return nil, err
+		}
+		spdy, err := remotecommand.NewSPDYExecutor(config, http.MethodPost, request.URL())
+		if err != nil {
+			return nil, err
+		}
+		executor, err := remotecommand.NewFallbackExecutor(sockets, spdy, func(err error) bool {
+			return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+		})
+		if err != nil {
+			return nil, err
+		}
+		var out, printed bytes.Buffer
+		err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{
+			Stdout: &bounded{to: &out, left: longest}, Stderr: &bounded{to: &printed, left: 64 << 10}})
+		if text := bytes.TrimSpace(printed.Bytes()); err != nil && len(text) > 0 {
+			err = errors.New(string(text))
+		}
+		return out.Bytes(), err
+	}
+}
+
+// bounded fails once more than left bytes are written.
+type bounded struct {
+	to   io.Writer
+	left int
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if len(p) > b.left {
+		return 0, fmt.Errorf("the output is longer than %d MiB", longest>>20)
+	}
+	b.left -= len(p)
+	return b.to.Write(p)
+}

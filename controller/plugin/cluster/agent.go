@@ -1,0 +1,195 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+)
+
+// agentSelector selects the pods of agents, of each form of installation and of the operator.
+const agentSelector = "k8s-app in (hostpath-provisioner, hostpath-provisioner-csi, hostpath-provisioner-local-path, " +
+	"hostpath-provisioner-disks)"
+
+// The processes that run as agents.
+const (
+	NodeAgent = "agent"
+	DiskAgent = "disks"
+)
+
+// Agent is the pod of an agent.
+type Agent struct {
+	Node      string    `json:"node"`
+	Namespace string    `json:"namespace"`
+	Pod       string    `json:"pod"`
+	UID       types.UID `json:"-"`
+	Container string    `json:"-"`
+	Image     string    `json:"image,omitempty"`
+	// Process is NodeAgent or DiskAgent.
+	Process string `json:"process"`
+	Ready   bool   `json:"ready"`
+	// Why is what keeps the pod from being ready, as far as its status has it.
+	Why string `json:"why,omitempty"`
+	// Provisioners are those whose claims the agent serves, by the settings in its pod.
+	Provisioners []string `json:"provisioners,omitempty"`
+}
+
+// Serves reports whether the agent serves the claims of a provisioner.
+func (a *Agent) Serves(provisioner string) bool { return slices.Contains(a.Provisioners, provisioner) }
+
+// Agents lists the agents' pods in all namespaces, by node and name.
+func (r Reader) Agents(ctx context.Context) List[Agent] {
+	pods := r.Pods(ctx, metav1.NamespaceAll, agentSelector)
+	agents := List[Agent]{Unknown: pods.Unknown}
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; contract.OfDaemonSet(pod) && !contract.PodEnded(pod) {
+			agents.Items = append(agents.Items, agentOf(pod))
+		}
+	}
+	slices.SortFunc(agents.Items, func(a, b Agent) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod))
+	})
+	return agents
+}
+
+// agentOf describes the pod of an agent.
+func agentOf(pod *corev1.Pod) Agent {
+	a := Agent{Node: pod.Spec.NodeName, Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Process: NodeAgent,
+		Ready: contract.PodReady(pod)}
+	if !a.Ready {
+		a.Why = whyNotReady(pod)
+	}
+	c := agentContainer(pod)
+	if c == nil {
+		return a
+	}
+	a.Container, a.Image = c.Name, c.Image
+	if slices.Contains(slices.Concat(c.Command, c.Args), "disks") {
+		a.Process = DiskAgent
+		return a
+	}
+	a.Provisioners = provisionersOf(c)
+	return a
+}
+
+// agentContainer returns the container of the agent, nil if there is none. Sidecars have other
+// names.
+func agentContainer(pod *corev1.Pod) *corev1.Container {
+	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == "hostpath-provisioner" })
+	switch {
+	case i >= 0:
+		return &pod.Spec.Containers[i]
+	case len(pod.Spec.Containers) == 1:
+		return &pod.Spec.Containers[0]
+	}
+	return nil
+}
+
+// provisionersOf returns the provisioners whose claims an agent with these settings serves. In
+// driver-only mode the sidecar serves those of the driver.
+func provisionersOf(c *corev1.Container) (served []string) {
+	driver := cmp.Or(setting(c, "drivername", "HPP_DRIVERNAME"), contract.CSIProvisioner)
+	provision, compat := setting(c, "provision", "PROVISION"), setting(c, "compat", "COMPAT")
+	for name := range strings.SplitSeq(provision, ",") {
+		switch strings.TrimSpace(name) {
+		case "hostpath":
+			served = append(served, contract.HostPathProvisioner)
+		case "csi":
+			served = append(served, driver)
+		}
+	}
+	dialects, _ := contract.ParseCompat(compat) // the agent refuses to start with another value
+	for _, d := range dialects {
+		served = append(served, d.Provisioner)
+	}
+	switch {
+	case len(served) > 0 || provision != "":
+	case setting(c, "endpoint", "HPP_ENDPOINT") != "":
+		served = append(served, driver)
+	default:
+		served = append(served, contract.HostPathProvisioner)
+	}
+	return served
+}
+
+// setting returns the value that a container has for a flag: from its arguments, or else from the
+// variable.
+func setting(c *corev1.Container, flag, variable string) string {
+	args := slices.Concat(c.Command, c.Args)
+	for i, arg := range args {
+		name, value, has := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if name != flag || !strings.HasPrefix(arg, "-") {
+			continue
+		}
+		if !has && i+1 < len(args) {
+			value = args[i+1]
+		}
+		return value
+	}
+	for _, e := range c.Env {
+		if e.Name == variable {
+			return e.Value
+		}
+	}
+	return ""
+}
+
+// whyNotReady returns what the status of a pod has about why it is not ready.
+func whyNotReady(pod *corev1.Pod) string {
+	if pod.DeletionTimestamp != nil {
+		return "it is being deleted"
+	}
+	for _, s := range pod.Status.ContainerStatuses {
+		last := ""
+		if t := s.LastTerminationState.Terminated; t != nil {
+			last = strings.TrimSpace(t.Message)
+		}
+		switch w, t := s.State.Waiting, s.State.Terminated; {
+		case w != nil && last != "":
+			return fmt.Sprintf("container %s: %s; it ended with: %s", s.Name, w.Reason, last)
+		case w != nil:
+			return strings.TrimSuffix(fmt.Sprintf("container %s: %s: %s", s.Name, w.Reason, w.Message), ": ")
+		case t != nil:
+			return fmt.Sprintf("container %s ended with code %d: %s", s.Name, t.ExitCode, strings.TrimSpace(t.Message))
+		case !s.Ready:
+			return fmt.Sprintf("the readiness check of container %s fails", s.Name)
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status != corev1.ConditionTrue {
+			return "it is not scheduled: " + c.Message
+		}
+	}
+	return "it has not started yet"
+}
+
+// mostExplained bounds how many agents that are not ready Explain asks about.
+const mostExplained = 10
+
+// Explain adds to the first agents that are not ready what the events of their pods have: why a
+// container cannot start is in no status.
+func (r Reader) Explain(ctx context.Context, agents []Agent) {
+	var asks []func()
+	for i := range agents {
+		a := &agents[i]
+		if a.Ready || len(asks) == mostExplained {
+			continue
+		}
+		asks = append(asks, func() {
+			for _, e := range r.EventsOf(ctx, "Pod", a.Namespace, a.Pod, a.UID).Items {
+				if e.Type == corev1.EventTypeWarning {
+					a.Why += ": " + strings.TrimSpace(e.Message)
+					return
+				}
+			}
+		})
+	}
+	Together(asks...)
+}

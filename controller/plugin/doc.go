@@ -1,0 +1,13 @@
+// Package plugin has the commands of kubectl-hpp, the plugin of kubectl. It shows an installation
+// of hostpath-provisioner and says why a claim waits.
+//
+// The plugin has the rights of the user, and no others. It reads the API server, and runs the
+// agents' own commands in their pods if the user may (create pods/exec). What the user may not read
+// is shown as unknown with the reason, never as absent or healthy. It changes nothing.
+//
+//	plugin.go    the command and its flags
+//	session.go   the connection of one call, and how its user wants to read
+//	explain.go   why a claim waits
+//	status.go    the nodes with their agents and pools; df.go the pools as df prints disks
+//	version.go   the versions of plugin and agents
+package plugin

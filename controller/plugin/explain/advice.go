@@ -1,0 +1,93 @@
+package explain
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/cluster"
+)
+
+// Event is an event about the claim, its PV or its node.
+type Event struct {
+	Age     string `json:"age"`
+	Type    string `json:"type"`
+	Reason  string `json:"reason"`
+	Object  string `json:"object"`
+	Message string `json:"message"`
+	// Do is what the reason asks for, without links.
+	Do string `json:"do,omitempty"`
+}
+
+// events adds the events, and makes the newest Warning about a claim that waits its first cause:
+// the agent or the operator that recorded it has seen more than the API server shows.
+func (e *explanation) events() {
+	e.list("claim", e.Events.Items)
+	e.list("PV", e.PVEvents.Items)
+	e.list("node", ofNode(e.NodeEvents.Items))
+	for _, event := range e.answer.Events {
+		if event.Type != corev1.EventTypeWarning {
+			continue
+		}
+		level := Warning
+		if event.Object == "claim" && e.Claim.Spec.VolumeName == "" {
+			level = Cause
+		}
+		f := Finding{level, event.Age + " ago " + event.Object + " event " + event.Reason + ": " + event.Message, event.Do}
+		if level == Cause {
+			e.answer.Findings = slices.Insert(e.answer.Findings, 0, f)
+			return
+		}
+		e.answer.Findings = append(e.answer.Findings, f)
+	}
+}
+
+// list adds the newest event of each reason.
+func (e *explanation) list(object string, all []corev1.Event) {
+	seen := map[string]bool{}
+	for i := range all {
+		event := &all[i]
+		if seen[event.Reason] {
+			continue
+		}
+		seen[event.Reason] = true
+		e.answer.Events = append(e.answer.Events, Event{Age: age(e.Now, cluster.Last(event)), Type: event.Type,
+			Reason: event.Reason, Object: object, Message: event.Message, Do: advice(event.Reason)})
+	}
+}
+
+// ofNode returns the events of a node that this project records: a kubelet records many others.
+func ofNode(all []corev1.Event) []corev1.Event {
+	return slices.DeleteFunc(slices.Clone(all), func(e corev1.Event) bool { return row(e.Reason) == nil })
+}
+
+// advice returns what the reference of events asks for at a reason. Links of the page are shown by
+// their text.
+func advice(reason string) string {
+	r := row(reason)
+	if r == nil {
+		return ""
+	}
+	var b strings.Builder
+	for text := r.Action; ; {
+		before, rest, ok := strings.Cut(text, "[")
+		b.WriteString(before)
+		if !ok {
+			return b.String()
+		}
+		name, rest, _ := strings.Cut(rest, "](")
+		_, text, _ = strings.Cut(rest, ")")
+		b.WriteString("docs/" + name)
+	}
+}
+
+func row(reason string) *events.Reason {
+	all := events.Reasons()
+	i := slices.IndexFunc(all, func(r events.Reason) bool { return r.Name == reason })
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
+}

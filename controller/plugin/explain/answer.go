@@ -1,0 +1,120 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+)
+
+// Answer describes a claim.
+type Answer struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Class     string `json:"class,omitempty"`
+	// Size is the requested size in bytes.
+	Size  int64  `json:"size"`
+	State string `json:"state"`
+	Since string `json:"since"`
+	// Findings are the causes, the most telling first, and then what is worth knowing.
+	Findings []Finding `json:"findings"`
+	// Nodes are those that could hold the volume, or the one that does.
+	Nodes  []Node  `json:"nodes,omitempty"`
+	Events []Event `json:"events,omitempty"`
+}
+
+// Level is how much a finding matters.
+type Level string
+
+// The levels of findings.
+const (
+	Cause   Level = "cause"   // it keeps the claim from being bound
+	Warning Level = "warning" // it will hurt, or has hurt
+	Note    Level = "note"
+	Unknown Level = "unknown" // it may matter, and could not be read
+)
+
+// Finding is one thing that matters for the claim.
+type Finding struct {
+	Level Level  `json:"level"`
+	What  string `json:"what"`
+	// Do is what to do about it; "" if there is nothing.
+	Do string `json:"do,omitempty"`
+}
+
+// Blocked reports whether something keeps the claim from being bound.
+func (a *Answer) Blocked() bool {
+	for _, f := range a.Findings {
+		if f.Level == Cause {
+			return true
+		}
+	}
+	return false
+}
+
+// explanation collects an answer.
+type explanation struct {
+	*Facts
+	answer Answer
+}
+
+func (e *explanation) add(level Level, do, format string, args ...any) {
+	e.answer.Findings = append(e.answer.Findings, Finding{level, fmt.Sprintf(format, args...), do})
+}
+
+// Explain says why the claim waits, or where its volume is and why there.
+func Explain(f *Facts) Answer {
+	claim := &f.Claim
+	e := &explanation{Facts: f, answer: Answer{Namespace: claim.Namespace, Name: claim.Name, Class: contract.Of(claim),
+		Size: contract.Bytes(claim), State: string(cmp.Or(claim.Status.Phase, corev1.ClaimPending)),
+		Since: age(f.Now, claim.CreationTimestamp.Time)}}
+	if claim.DeletionTimestamp != nil {
+		e.answer.State = "Terminating"
+		e.deleting()
+	}
+	switch {
+	case claim.Spec.VolumeName != "":
+		e.bound()
+	default:
+		e.pending()
+	}
+	e.events()
+	e.unknown()
+	if len(e.answer.Findings) == 0 {
+		e.add(Note, "wait a minute and run this again", "nothing keeps this claim: it is younger than what would show")
+	}
+	return e.answer
+}
+
+// deleting explains a claim that was deleted and is still there.
+func (e *explanation) deleting() {
+	since := age(e.Now, e.Claim.DeletionTimestamp.Time)
+	switch users := e.Users.Items; {
+	case len(users) > 0:
+		e.add(Cause, "delete the pod; Kubernetes removes the claim when no pod uses it",
+			"the claim was deleted %s ago, and pod %s uses it", since, users[0].Name)
+	default:
+		e.add(Cause, "", "the claim was deleted %s ago, and its finalizers %q keep it", since, e.Claim.Finalizers)
+	}
+}
+
+// unknown adds what could not be read and might have mattered.
+func (e *explanation) unknown() {
+	if e.Claim.Spec.VolumeName != "" && e.answer.Blocked() {
+		return
+	}
+	for _, reason := range []string{e.Class.Unknown, e.PV.Unknown, e.Nodes.Unknown, e.Agents.Unknown,
+		e.Events.Unknown, e.Users.Unknown, e.Capacities.Unknown, e.NoPools} {
+		if reason != "" {
+			e.add(Unknown, "", "unknown: %s", reason)
+		}
+	}
+	for _, p := range e.Pools {
+		if p.Problem != "" {
+			e.add(Unknown, fmt.Sprintf("kubectl -n %s describe pod %s", p.Agent.Namespace, p.Agent.Pod),
+				"unknown: the pools of node %s: %s", p.Agent.Node, p.Problem)
+		}
+	}
+}

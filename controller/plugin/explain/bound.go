@@ -1,0 +1,116 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/volume/inspect"
+)
+
+func age(now, since time.Time) string { return duration.HumanDuration(now.Sub(since)) }
+
+// bound explains a claim that names a PV.
+func (e *explanation) bound() {
+	pv, name := e.PV.It, e.Claim.Spec.VolumeName
+	switch {
+	case e.PV.Absent():
+		e.add(Cause, "restore the PV from a backup, or delete the claim and create it again for a new, empty volume",
+			"the claim names PV %s, which does not exist", name)
+		return
+	case pv == nil:
+		return
+	case pv.Spec.ClaimRef != nil && contract.ClaimUID(pv) != "" && contract.ClaimUID(pv) != string(e.Claim.UID):
+		e.add(Cause, "create the claim again without spec.volumeName, or give the PV to it: see \"Retained volumes\" in "+
+			"docs/operations.md", "PV %s is bound to claim %s/%s, not to this one", name, pv.Spec.ClaimRef.Namespace,
+			pv.Spec.ClaimRef.Name)
+		return
+	}
+	e.where(pv)
+	e.volume(pv)
+	e.growing()
+}
+
+// where says on which node the volume is, and who chose the node.
+func (e *explanation) where(pv *corev1.PersistentVolume) {
+	node := e.nodeOfPV(pv)
+	if node == "" {
+		e.add(Note, "", "its volume is PV %s, which names no node", pv.Name)
+		return
+	}
+	at := "a CSI volume"
+	if path := contract.DirectoryOf(pv); path != "" {
+		at = path
+	}
+	why := "the scheduler chose the node for the first pod that used the claim"
+	if contract.NamesNode(&e.Claim) && e.byAnnotation() {
+		why = "the annotation " + contract.AnnProvisionOnNode + " of the claim names the node"
+	} else if e.Claim.Annotations[contract.AnnSelectedNode] == "" {
+		why = "the claim was bound to a PV that existed"
+	}
+	e.add(Note, "", "its volume is on node %s: PV %s, %s; %s", node, pv.Name, at, why)
+	n := e.nodeNamed(node)
+	switch {
+	case !e.Nodes.Known():
+	case n == nil:
+		e.add(Warning, "bring the node back with its disk; if it is gone for good, see docs/node-gone.md",
+			"node %s does not exist: no pod that uses this claim can start", node)
+		return
+	case !contract.NodeReady(n):
+		e.add(Warning, "kubectl describe node "+node, "node %s is not ready: its pods, and this volume, cannot be reached", node)
+	}
+	e.answer.Nodes = append(e.answer.Nodes, e.judge(node, nil))
+}
+
+// volume adds what the agent knows of the volume itself.
+func (e *explanation) volume(pv *corev1.PersistentVolume) {
+	for _, p := range e.Pools {
+		for _, r := range p.Reports {
+			for _, v := range r.Volumes {
+				if v.PV == pv.Name || v.Owner.UID == string(e.Claim.UID) {
+					e.recorded(r, v)
+				}
+			}
+		}
+	}
+}
+
+func (e *explanation) recorded(r inspect.Report, v inspect.Volume) {
+	facts := []string{fmt.Sprintf("directory %s of %s", v.Name, r.Pool.Path)}
+	if v.Used > 0 || v.Quota > 0 {
+		facts = append(facts, fmt.Sprintf("%s used of its quota of %s", contract.Size(v.Used), contract.Size(v.Quota)))
+	}
+	e.add(Note, "", "%s", strings.Join(facts, ", "))
+	switch {
+	case v.Missing:
+		e.add(Warning, "restore it from a backup, or delete the claim", "the directory of the volume is missing")
+	case v.Quota == 0 && r.Pool.NoQuotas != "":
+		e.add(Warning, "see docs/quotas.md", "no quota bounds what the volume takes: %s", r.Pool.NoQuotas)
+	case v.Quota > 0 && v.Used > v.Quota/10*9:
+		e.add(Warning, "request more, if its class has allowVolumeExpansion", "the volume is nearly full: %s of %s",
+			contract.Size(v.Used), contract.Size(v.Quota))
+	}
+	if m := v.Migration; m != nil && m.Stopped != "" {
+		e.add(Warning, "remove the cause; the migration then goes on: see docs/migration.md",
+			"its migration to %s stopped: %s", m.To, m.Stopped)
+	}
+}
+
+// growing explains a request above the size.
+func (e *explanation) growing() {
+	has := e.Claim.Status.Capacity.Storage()
+	if has.IsZero() || contract.WholeBytes(has) >= e.answer.Size {
+		return
+	}
+	what := fmt.Sprintf("the claim has %s and requests %s", contract.Size(contract.WholeBytes(has)), contract.Size(e.answer.Size))
+	switch {
+	case e.Class.It != nil && (e.Class.It.AllowVolumeExpansion == nil || !*e.Class.It.AllowVolumeExpansion):
+		e.add(Warning, "set allowVolumeExpansion: true in the class", "%s, and class %s does not allow growth", what, e.Class.It.Name)
+	default:
+		e.add(Warning, "the events below have the reason", "%s: the volume has not grown yet", what)
+	}
+}

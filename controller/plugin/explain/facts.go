@@ -1,0 +1,136 @@
+package explain
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/agents"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/cluster"
+)
+
+// Facts are what Explain is a function of.
+type Facts struct {
+	Now   time.Time
+	Claim corev1.PersistentVolumeClaim
+	// Class is the claim's class; absent if the claim names none, or one that does not exist.
+	Class   cluster.Object[storagev1.StorageClass]
+	Classes cluster.List[storagev1.StorageClass]
+	PV      cluster.Object[corev1.PersistentVolume]
+
+	Nodes      cluster.List[corev1.Node]
+	CSINodes   cluster.List[storagev1.CSINode]
+	Capacities cluster.List[storagev1.CSIStorageCapacity]
+	Agents     cluster.List[cluster.Agent]
+	// Users are the pods of the claim's namespace that use it and have not ended.
+	Users cluster.List[corev1.Pod]
+
+	Events, PVEvents, NodeEvents cluster.List[corev1.Event]
+
+	// Pools are those of the nodes that could hold the volume. NoPools says why they are not known.
+	Pools   []agents.Pools
+	NoPools string
+}
+
+// AskPools asks agents for their pools. why says why it does not; "" if it does.
+type AskPools func(ctx context.Context, of []cluster.Agent) (pools []agents.Pools, why string)
+
+// Read reads the facts about a claim, which the caller has read.
+func Read(ctx context.Context, r cluster.Reader, ask AskPools, claim *corev1.PersistentVolumeClaim) Facts {
+	f := Facts{Now: time.Now(), Claim: *claim}
+	cluster.Together(
+		func() { f.Class = r.Class(ctx, contract.Of(claim)) },
+		func() { f.Classes = r.Classes(ctx) },
+		func() { f.PV = r.PV(ctx, claim.Spec.VolumeName) },
+		func() { f.Nodes = r.Nodes(ctx) },
+		func() { f.CSINodes = r.CSINodes(ctx) },
+		func() { f.Capacities = r.Capacities(ctx) },
+		func() { f.Agents = r.Agents(ctx) },
+		func() { f.Users = r.Pods(ctx, claim.Namespace, "") },
+		func() {
+			f.Events = r.EventsOf(ctx, "PersistentVolumeClaim", claim.Namespace, claim.Name, claim.UID)
+		},
+	)
+	f.Users.Items = slices.DeleteFunc(f.Users.Items, func(p corev1.Pod) bool {
+		return contract.ClaimUsers([]corev1.Pod{p})[claim.Namespace+"/"+claim.Name] == ""
+	})
+	node := f.node()
+	cluster.Together(
+		func() {
+			if claim.Spec.VolumeName == "" {
+				r.Explain(ctx, f.Agents.Items)
+			}
+		},
+		func() {
+			if pv := f.PV.It; pv != nil {
+				f.PVEvents = r.EventsOf(ctx, "PersistentVolume", "", pv.Name, pv.UID)
+			}
+		},
+		func() {
+			if n := f.nodeNamed(node); n != nil {
+				f.NodeEvents = r.EventsOf(ctx, "Node", "", n.Name, n.UID)
+			}
+		},
+		func() {
+			f.Pools, f.NoPools = ask(ctx, f.candidates())
+		},
+	)
+	return f
+}
+
+// node returns the name of the claim's node: that of its PV, or the one that was chosen for it; ""
+// if there is none yet.
+func (f *Facts) node() string {
+	switch pv := f.PV.It; {
+	case pv != nil:
+		return f.nodeOfPV(pv)
+	case contract.NamesNode(&f.Claim) && f.byAnnotation():
+		return f.Claim.Annotations[contract.AnnProvisionOnNode]
+	}
+	return f.Claim.Annotations[contract.AnnSelectedNode]
+}
+
+// nodeOfPV returns the name of the PV's node, "" if the PV names none that is known.
+func (f *Facts) nodeOfPV(pv *corev1.PersistentVolume) string {
+	if name := contract.TopologyOf(pv); name != "" {
+		return name
+	}
+	hostname := contract.Hostname(pv)
+	if n := f.Nodes.Find(func(n *corev1.Node) bool {
+		return hostname != "" && n.Labels[corev1.LabelHostname] == hostname
+	}); n != nil {
+		return n.Name
+	}
+	return pv.Annotations[contract.AnnProvisionOnNode]
+}
+
+func (f *Facts) nodeNamed(name string) *corev1.Node {
+	return f.Nodes.Find(func(n *corev1.Node) bool { return n.Name == name })
+}
+
+// byAnnotation reports whether the annotation of the claim chooses the node: not for classes of the
+// CSI driver.
+func (f *Facts) byAnnotation() bool { return f.Class.It != nil && isDialect(f.Class.It.Provisioner) }
+
+// isDialect reports whether a provisioner makes hostPath PVs, and none of a CSI driver.
+func isDialect(provisioner string) bool {
+	others, err := contract.ParseProvisioners(provisioner)
+	return provisioner == contract.HostPathProvisioner || err == nil && len(others) > 0
+}
+
+// candidates returns the agents that could serve the claim: the one of its node, or all of its
+// provisioner.
+func (f *Facts) candidates() (all []cluster.Agent) {
+	node := f.node()
+	for _, a := range f.Agents.Items {
+		if a.Process == cluster.NodeAgent && (node == "" || a.Node == node) &&
+			(f.Class.It == nil || a.Serves(f.Class.It.Provisioner)) {
+			all = append(all, a)
+		}
+	}
+	return all
+}

@@ -1,0 +1,195 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/controller/kube/nodechoice"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/cluster"
+)
+
+// pending explains a claim without a PV. Each step returns false if the next ones make no sense.
+func (e *explanation) pending() {
+	_ = e.class() && e.provisioner() && e.supported() && e.place()
+}
+
+// class reports whether the claim has a class that exists.
+func (e *explanation) class() bool {
+	switch name := e.answer.Class; {
+	case !e.Class.Known():
+		return false
+	case e.Class.It != nil:
+		return true
+	case name != "":
+		e.add(Cause, e.otherClasses(), "class %s does not exist", name)
+	case e.Claim.Spec.StorageClassName != nil:
+		e.add(Cause, "create a PV without a class for it, or create the claim again with a class",
+			"the claim has the empty class, so nothing provisions a volume for it")
+	default:
+		e.add(Cause, e.otherClasses()+"; or make one the default with the annotation "+
+			"storageclass.kubernetes.io/is-default-class=true", "the claim names no class, and no class is the default")
+	}
+	return false
+}
+
+// otherClasses names the classes that the agents serve.
+func (e *explanation) otherClasses() string {
+	var names []string
+	for _, c := range e.Classes.Items {
+		if len(e.served(c.Provisioner)) > 0 {
+			names = append(names, c.Name)
+		}
+	}
+	slices.Sort(names)
+	if len(names) == 0 {
+		return "create the class: see docs/storage-classes.md"
+	}
+	return "create the claim again with a class that the agents serve (" + events.Names(names, 10) + "), or create the class"
+}
+
+// served returns the agents that serve the claims of a provisioner.
+func (e *explanation) served(provisioner string) (all []cluster.Agent) {
+	for _, a := range e.Agents.Items {
+		if a.Serves(provisioner) {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// provisioner reports whether an agent serves the class.
+func (e *explanation) provisioner() bool {
+	c := e.Class.It
+	switch {
+	case !e.Agents.Known() || len(e.served(c.Provisioner)) > 0:
+		return true
+	case c.Provisioner == "kubernetes.io/no-provisioner":
+		e.add(Cause, "create a PV of the class, or wait until an agent of raw disks offers one: see docs/raw-disks.md",
+			"class %s has no provisioner: its PVs are made beforehand, and none that is available fits", c.Name)
+	case len(e.Agents.Items) == 0:
+		e.add(Cause, "install it: see docs/install.md; kubectl get daemonsets -A -l app.kubernetes.io/name=hostpath-provisioner "+
+			"lists installations", "no agent of hostpath-provisioner runs in this cluster, and class %s needs provisioner %s",
+			c.Name, c.Provisioner)
+	case c.Provisioner == contract.HostPathProvisioner || c.Provisioner == contract.CSIProvisioner || isDialect(c.Provisioner):
+		e.add(Cause, "set PROVISION or COMPAT of the agents so that they serve it, or use another class: "+e.otherClasses(),
+			"no agent serves provisioner %s of class %s; the agents serve %s", c.Provisioner, c.Name, e.provisioners())
+	default:
+		e.add(Cause, "look at that provisioner, or use another class: "+e.otherClasses(),
+			"class %s is of provisioner %s, which is none of these agents; they serve %s", c.Name, c.Provisioner, e.provisioners())
+	}
+	return false
+}
+
+func (e *explanation) provisioners() string {
+	var all []string
+	for _, a := range e.Agents.Items {
+		all = append(all, a.Provisioners...)
+	}
+	slices.Sort(all)
+	if all = slices.Compact(all); len(all) == 0 {
+		return "none"
+	}
+	return strings.Join(all, ", ")
+}
+
+// supported reports whether the claim and its class ask for what a directory can be.
+func (e *explanation) supported() bool {
+	const again = "create the claim again with what the message names"
+	c := e.Class.It
+	if _, err := contract.ParametersOf(c); err != nil {
+		e.add(Cause, "", "%v", err)
+		return false
+	}
+	var err error
+	switch others, _ := contract.ParseProvisioners(c.Provisioner); {
+	case c.Provisioner == contract.HostPathProvisioner:
+		own := contract.Own(false)
+		err = own.Check(&e.Claim, c)
+	case len(others) > 0:
+		err = others[0].Check(&e.Claim, c)
+	default:
+		err = contract.CheckSupported(&e.Claim, contract.CSIModes)
+	}
+	if err != nil {
+		e.add(Cause, again, "%v", err)
+	}
+	return err == nil
+}
+
+// place explains the node of the claim, or why it has none, and looks at the nodes.
+func (e *explanation) place() bool {
+	c, node := e.Class.It, e.node()
+	switch {
+	case node != "":
+		return e.chosen(node)
+	case contract.Delayed(c):
+		return e.consumer()
+	case e.onlyNode():
+		e.candidatesOf("")
+		return true
+	}
+	_, message := nodechoice.NoNode(c)
+	e.add(Cause, "", "%s", message)
+	return false
+}
+
+// onlyNode reports whether a claim without a node is that of the cluster's only one.
+func (e *explanation) onlyNode() bool {
+	others, _ := contract.ParseProvisioners(e.Class.It.Provisioner)
+	return len(others) > 0 && others[0].OnlyNode
+}
+
+// chosen explains a claim whose node is chosen.
+func (e *explanation) chosen(node string) bool {
+	if n := e.nodeNamed(node); n == nil && e.Nodes.Known() {
+		if contract.NamesNode(&e.Claim) && e.byAnnotation() {
+			_, message := nodechoice.NodeMissing(node)
+			e.add(Cause, "", "%s", message)
+		} else {
+			e.add(Cause, fmt.Sprintf("kubectl -n %s annotate pvc %s %s-", e.answer.Namespace, e.answer.Name, contract.AnnSelectedNode),
+				"the scheduler chose node %s, which does not exist any more", node)
+		}
+		return false
+	}
+	e.candidatesOf(node)
+	return true
+}
+
+// consumer explains a claim that waits for a pod, or whose pod waits for a node.
+func (e *explanation) consumer() bool {
+	if !e.Users.Known() {
+		return false
+	}
+	if len(e.Users.Items) == 0 {
+		do := "create a pod that uses it"
+		if e.byAnnotation() {
+			do += ", or annotate the claim with " + contract.AnnProvisionOnNode + ": NODE"
+		}
+		e.add(Cause, do, "class %s waits for the first pod that uses the claim (%s), and no pod does", e.Class.It.Name,
+			storagev1.VolumeBindingWaitForFirstConsumer)
+		e.candidatesOf("")
+		return false
+	}
+	pod := &e.Users.Items[0]
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			e.add(Cause, "the table below has what each node lacks", "pod %s, which uses the claim, fits no node: %s", pod.Name,
+				c.Message)
+		}
+	}
+	if pod.Spec.NodeName != "" {
+		e.add(Cause, "leave spec.nodeName out, so that the scheduler places the pod; use a nodeSelector instead",
+			"pod %s names its node %s itself, so the scheduler chooses no node for the claim", pod.Name, pod.Spec.NodeName)
+	}
+	if len(pod.Spec.SchedulingGates) > 0 {
+		e.add(Cause, "remove the gate", "pod %s has the scheduling gate %q", pod.Name, pod.Spec.SchedulingGates[0].Name)
+	}
+	e.candidatesOf("")
+	return true
+}

@@ -1,0 +1,80 @@
+package plugin
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+)
+
+// ExitError ends the program with a code other than 1.
+type ExitError struct {
+	Code int
+	Err  error
+}
+
+func (e *ExitError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error itself.
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// ExitCode returns the code with which the program ends after an error.
+func ExitCode(err error) int {
+	var e *ExitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &e):
+		return e.Code
+	}
+	return 1
+}
+
+// quiet is the error of a command that has printed why it fails.
+var quiet = errors.New("")
+
+// Quiet reports whether the command has printed why it fails.
+func Quiet(err error) bool { return errors.Is(err, quiet) }
+
+// Command returns the command kubectl-hpp of a version.
+func Command(version string, streams genericiooptions.IOStreams) *cobra.Command {
+	s := &session{IOStreams: streams, version: version, config: genericclioptions.NewConfigFlags(true)}
+	root := &cobra.Command{
+		Use:   "kubectl-hpp",
+		Short: "Local storage of the cluster at a glance, and why a claim waits",
+		Long: "kubectl hpp shows an installation of hostpath-provisioner: nodes, pools, volumes, and why a claim waits.\n\n" +
+			"It has your rights and changes nothing. It runs the agents' own commands in their pods if you may (create " +
+			"pods/exec);\nwhat you may not read is shown as unknown.",
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl hpp"},
+		SilenceErrors: true, SilenceUsage: true,
+	}
+	flags := root.PersistentFlags()
+	s.config.AddFlags(flags)
+	flags.StringVarP(&s.output, "output", "o", "", "table (the default), wide, json or yaml; name where objects are listed")
+	flags.BoolVar(&s.style.NoHeaders, "no-headers", false, "print tables without titles")
+	flags.DurationVar(&s.timeout, "timeout", 10*time.Second, "wait for each agent")
+	flags.BoolVar(&s.noExec, "no-exec", false, "read the API server only: run no command in the agents' pods")
+	root.SetOut(streams.Out)
+	root.SetErr(streams.ErrOut)
+	root.AddCommand(s.explainCommand(), s.statusCommand(), s.dfCommand(), s.versionCommand())
+	for _, c := range root.Commands() {
+		c.Args = described(c.Args)
+	}
+	return root
+}
+
+// described makes an error about arguments name the help.
+func described(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if check == nil {
+			return nil
+		}
+		if err := check(c, args); err != nil {
+			return fmt.Errorf("%w: kubectl hpp %s --help", err, c.Name())
+		}
+		return nil
+	}
+}

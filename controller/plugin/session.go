@@ -1,0 +1,131 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"kubevirt.io/hostpath-provisioner/controller/plugin/agents"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/cluster"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/view"
+)
+
+// session is one call of the plugin.
+type session struct {
+	genericiooptions.IOStreams
+	version string
+
+	config  *genericclioptions.ConfigFlags
+	output  string
+	timeout time.Duration
+	noExec  bool
+	style   view.Style
+
+	reader    cluster.Reader
+	rest      *rest.Config
+	namespace string // of the user's context, or --namespace
+}
+
+// connect reads the kubeconfig and checks the output. formats are those that the command has
+// besides table, json and yaml.
+func (s *session) connect(formats ...string) error {
+	switch accepted := append([]string{"", "table", "json", "yaml"}, formats...); {
+	case !slices.Contains(accepted, s.output):
+		return fmt.Errorf("output %q is not supported here: -o takes %s", s.output, strings.Join(accepted[1:], ", "))
+	case s.timeout <= 0:
+		return fmt.Errorf("--timeout %s: it must be above zero, such as 10s", s.timeout)
+	}
+	loader := s.config.ToRawKubeConfigLoader()
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return err
+	}
+	if s.namespace, _, err = loader.Namespace(); err != nil {
+		return err
+	}
+	config.UserAgent = "kubectl-hpp/" + s.version
+	// The plugin asks many agents at once; the API server has its own bounds.
+	config.QPS, config.Burst = -1, 0
+	config.WarningHandler = rest.NoWarnings{}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	s.rest, s.reader = config, cluster.Reader{Client: client}
+	s.style.Wide = s.output == "wide"
+	if f, ok := s.Out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		s.style.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+			s.style.Width = width
+		}
+	}
+	return nil
+}
+
+// isData reports whether the output is for programs.
+func (s *session) isData() bool { return s.output == "json" || s.output == "yaml" }
+
+// asker returns what runs commands in the pods of agents, or why the user's rights or flags forbid
+// it.
+func (s *session) asker(ctx context.Context, of []cluster.Agent) (asker agents.Asker, why string) {
+	if s.noExec {
+		return asker, "the agents were not asked, because of --no-exec"
+	}
+	var namespaces []string
+	for _, a := range of {
+		namespaces = append(namespaces, a.Namespace)
+	}
+	slices.Sort(namespaces)
+	for _, n := range slices.Compact(namespaces) {
+		if why := s.reader.MayExec(ctx, n); why != "" {
+			return asker, why
+		}
+	}
+	return agents.Asker{Exec: agents.NewExec(s.rest, s.reader.Client), Timeout: s.timeout, Progress: s.progress("agents")}, ""
+}
+
+// pools asks agents for their pools.
+func (s *session) pools(ctx context.Context, of []cluster.Agent) (pools []agents.Pools, why string) {
+	asker, why := s.asker(ctx, of)
+	if why != "" {
+		return nil, why
+	}
+	return asker.Pools(ctx, of), ""
+}
+
+// progressAfter is how long something takes before progress is printed.
+const progressAfter = 2 * time.Second
+
+// progress returns a function that prints how much is done to stderr, if that is a terminal and the
+// work takes long. It erases the line at the end.
+func (s *session) progress(what string) func(done, all int) {
+	f, ok := s.ErrOut.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return nil
+	}
+	began := time.Now()
+	var mu sync.Mutex
+	return func(done, all int) {
+		if time.Since(began) < progressAfter {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		text := fmt.Sprintf("\r%d of %d %s", done, all, what)
+		if done == all {
+			text = "\r" + strings.Repeat(" ", len(text)) + "\r"
+		}
+		_, _ = io.WriteString(f, text) // it is only decoration
+	}
+}
