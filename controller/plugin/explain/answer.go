@@ -105,8 +105,12 @@ func (e *explanation) unknown() {
 	if e.Claim.Spec.VolumeName != "" && e.answer.Blocked() {
 		return
 	}
+	pools := e.NoPools
+	if len(e.answer.Nodes) == 0 { // no pool could have changed the answer
+		pools = ""
+	}
 	for _, reason := range []string{e.Class.Unknown, e.PV.Unknown, e.Nodes.Unknown, e.Agents.Unknown,
-		e.Events.Unknown, e.Users.Unknown, e.Capacities.Unknown, e.NoPools} {
+		e.Events.Unknown, e.Users.Unknown, e.Capacities.Unknown, pools} {
 		if reason != "" {
 			e.add(Unknown, "", "unknown: %s", reason)
 		}

@@ -1,0 +1,322 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/agents"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/cluster"
+	"kubevirt.io/hostpath-provisioner/volume/inspect"
+	"kubevirt.io/hostpath-provisioner/volume/space"
+)
+
+const gib = 1 << 30
+
+// now is after everything in a scene happened.
+var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func ago(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
+
+// scene is a claim of 1 GiB for which the scheduler chose node-01, of two nodes that each have
+// 10 GiB in the pool "local". Nothing keeps it.
+func scene() *Facts {
+	f := &Facts{Now: now, NoPools: "may not run commands in the agents' pods"}
+	f.Claim = corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data", UID: "c1", CreationTimestamp: ago(5 * time.Minute),
+			Annotations: map[string]string{contract.AnnSelectedNode: "node-01"}},
+		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("local"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}},
+	}
+	mode := storagev1.VolumeBindingWaitForFirstConsumer
+	f.Class.It = &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "local"}, Provisioner: contract.CSIProvisioner,
+		VolumeBindingMode: &mode, Parameters: map[string]string{contract.StoragePool: "local"}}
+	f.Classes.Items = []storagev1.StorageClass{*f.Class.It}
+	f.Users.Items = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-0"}}}
+	for _, name := range []string{"node-01", "node-02"} {
+		f.Nodes.Items = append(f.Nodes.Items, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name, contract.TopologyNode: name}},
+			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}})
+		f.Agents.Items = append(f.Agents.Items, cluster.Agent{Node: name, Namespace: "hpp", Pod: "agent-" + name, Process: cluster.NodeAgent, Ready: true,
+			Provisioners: []string{contract.CSIProvisioner}})
+		f.CSINodes.Items = append(f.CSINodes.Items, storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: contract.CSIProvisioner}}}})
+		f.Capacities.Items = append(f.Capacities.Items, storagev1.CSIStorageCapacity{StorageClassName: "local", Capacity: ptr.To(resource.MustParse("10Gi")),
+			NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{contract.TopologyNode: name}}})
+	}
+	return f
+}
+
+// asked gives the scene the pools of the agents.
+func (f *Facts) asked(edit func(node int, r *inspect.Report)) {
+	f.NoPools = ""
+	for i, a := range f.Agents.Items {
+		r := inspect.Report{Pool: inspect.Pool{Name: "local", Path: "/var/hpvolumes/csi", Quotas: "project", Held: true}, Space: space.Space{Total: 20 * gib, Free: 12 * gib, Available: 10 * gib}}
+		if edit != nil {
+			edit(i, &r)
+		}
+		f.Pools = append(f.Pools, agents.Pools{Agent: a, Reports: []inspect.Report{r}})
+	}
+}
+
+// unscheduled takes the node from the claim: the scheduler found none for its pod.
+func (f *Facts) unscheduled(message string) {
+	f.Claim.Annotations = nil
+	f.Users.Items[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: message}}
+}
+
+// hostPath makes the class one of the hostPath provisioner, which the agents serve.
+func (f *Facts) hostPath(delayed bool) {
+	mode := storagev1.VolumeBindingImmediate
+	if delayed {
+		mode = storagev1.VolumeBindingWaitForFirstConsumer
+	}
+	f.Class.It.Provisioner, f.Class.It.VolumeBindingMode, f.Class.It.Parameters = contract.HostPathProvisioner, &mode, nil
+	for i := range f.Agents.Items {
+		f.Agents.Items[i].Provisioners = []string{contract.HostPathProvisioner}
+	}
+}
+
+// volume binds the claim to a PV on node-01.
+func (f *Facts) volume() *corev1.PersistentVolume {
+	f.Claim.Spec.VolumeName, f.Claim.Status.Phase = "pvc-c1", corev1.ClaimBound
+	f.Claim.Status.Capacity = f.Claim.Spec.Resources.Requests.DeepCopy()
+	f.PV.It = &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-c1"}, Spec: corev1.PersistentVolumeSpec{
+		ClaimRef:               &corev1.ObjectReference{Namespace: "shop", Name: "data", UID: "c1"},
+		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: contract.CSIProvisioner, VolumeHandle: "pvc-c1"}},
+		NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: contract.TopologyNode, Operator: corev1.NodeSelectorOpIn, Values: []string{"node-01"}}}}}}},
+	}}
+	return f.PV.It
+}
+
+func event(kind, reason, message string) corev1.Event {
+	return corev1.Event{Type: kind, Reason: reason, Message: message, LastTimestamp: ago(time.Minute)}
+}
+
+// text returns the findings as lines of level, what and what to do.
+func text(a Answer) string {
+	var b strings.Builder
+	for _, f := range a.Findings {
+		fmt.Fprintf(&b, "%s: %s => %s\n", f.Level, f.What, f.Do)
+	}
+	return b.String()
+}
+
+// Each row changes one thing of a scene in which nothing keeps the claim, and has the words of the
+// first cause, and of what to do.
+func TestCauses(t *testing.T) {
+	for name, row := range map[string]struct {
+		spoil    func(f *Facts)
+		what, do string
+	}{
+		"no class, none is the default": {func(f *Facts) { f.Claim.Spec.StorageClassName, f.Class.It = nil, nil }, "names no class, and no class is the default", "that the agents serve (local)"},
+		"empty class":                   {func(f *Facts) { f.Claim.Spec.StorageClassName, f.Class.It = ptr.To(""), nil }, "the empty class", "create a PV without a class"},
+		"missing class":                 {func(f *Facts) { f.Claim.Spec.StorageClassName, f.Class.It = ptr.To("fast"), nil }, "class fast does not exist", "(local)"},
+		"missing class, none is served": {func(f *Facts) {
+			f.Claim.Spec.StorageClassName, f.Class.It, f.Classes.Items = ptr.To("fast"), nil, nil
+		}, "class fast does not exist", "docs/storage-classes.md"},
+		"another provisioner":     {func(f *Facts) { f.Class.It.Provisioner = "ebs.csi.aws.com" }, "provisioner ebs.csi.aws.com, which is none of these agents; they serve kubevirt.io.hostpath-provisioner", "another class"},
+		"no provisioner":          {func(f *Facts) { f.Class.It.Provisioner = "kubernetes.io/no-provisioner" }, "class local has no provisioner", "docs/raw-disks.md"},
+		"not served":              {func(f *Facts) { f.Class.It.Provisioner = contract.LocalPathProvisioner }, "no agent serves provisioner rancher.io/local-path of class local; the agents serve kubevirt.io.hostpath-provisioner", "PROVISION or COMPAT"},
+		"no agents":               {func(f *Facts) { f.Agents.Items = nil }, "no agent of hostpath-provisioner runs in this cluster", "docs/install.md"},
+		"wrong parameter":         {func(f *Facts) { f.Class.It.Parameters = map[string]string{"storagepool": "x"} }, `unknown parameters ["storagepool"]`, ""},
+		"access mode":             {func(f *Facts) { f.Claim.Spec.AccessModes[0] = corev1.ReadWriteMany }, "access mode ReadWriteMany is not supported", "create the claim again"},
+		"block":                   {func(f *Facts) { f.Claim.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }, "volumeMode Block is not supported", ""},
+		"no consumer":             {func(f *Facts) { f.Claim.Annotations, f.Users.Items = nil, nil }, "class local waits for the first pod that uses the claim (WaitForFirstConsumer), and no pod does", "create a pod that uses it"},
+		"no consumer, hostPath":   {func(f *Facts) { f.hostPath(true); f.Claim.Annotations, f.Users.Items = nil, nil }, "and no pod does", "or annotate the claim with kubevirt.io/provisionOnNode: NODE"},
+		"no node is named":        {func(f *Facts) { f.hostPath(false); f.Claim.Annotations = nil }, "no node is named for this claim", ""},
+		"CSI class binds at once": {func(f *Facts) { f.Class.It.VolumeBindingMode = nil; f.Claim.Annotations = nil }, "no node will be chosen for this claim", ""},
+		"named node missing": {func(f *Facts) {
+			f.hostPath(true)
+			f.Claim.Annotations = map[string]string{contract.AnnProvisionOnNode: "node-09"}
+		}, `names node "node-09", which does not exist`, ""},
+		"chosen node missing": {func(f *Facts) { f.Claim.Annotations[contract.AnnSelectedNode] = "node-09" }, "the scheduler chose node node-09, which does not exist any more",
+			"kubectl -n shop annotate pvc data volume.kubernetes.io/selected-node-"},
+		"unscheduled":       {func(f *Facts) { f.unscheduled("0/2 nodes are available") }, "pod db-0, which uses the claim, fits no node: 0/2 nodes are available", "the table below"},
+		"pod names node":    {func(f *Facts) { f.unscheduled(""); f.Users.Items[0].Spec.NodeName = "node-01" }, "pod db-0, which uses the claim, fits no node", ""},
+		"gate":              {func(f *Facts) { f.Claim.Annotations = nil; f.Users.Items[0].Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "wait"}} }, `pod db-0 has the scheduling gate "wait"`, "remove the gate"},
+		"node not ready":    {func(f *Facts) { f.Nodes.Items[0].Status.Conditions[0].Status = corev1.ConditionUnknown }, "node node-01 cannot hold the volume: it is not ready: kubectl describe node node-01", ""},
+		"cordoned":          {func(f *Facts) { f.Nodes.Items[0].Spec.Unschedulable = true }, "it is cordoned", ""},
+		"tainted":           {func(f *Facts) { f.Nodes.Items[0].Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}} }, "its taint gpu:NoSchedule is not tolerated by pod db-0", ""},
+		"topologies":        {func(f *Facts) { f.Class.It.AllowedTopologies = topologies("node-02") }, "the class's allowedTopologies leave it out", ""},
+		"no agent there":    {func(f *Facts) { f.Agents.Items = f.Agents.Items[1:] }, "no agent that serves the class runs there", ""},
+		"agent not ready":   {func(f *Facts) { a := &f.Agents.Items[0]; a.Ready, a.Why = false, "container x: ErrImagePull" }, "its agent is not ready: container x: ErrImagePull: kubectl -n hpp describe pod agent-node-01", ""},
+		"not registered":    {func(f *Facts) { f.CSINodes.Items[0].Spec.Drivers = nil }, "the kubelet has not registered the driver: is its directory another than the agent's --kubelet-dir?", ""},
+		"nothing published": {func(f *Facts) { f.Capacities.Items = f.Capacities.Items[1:] }, "it publishes no capacity for the class: it has no pool local, or the pool is not ready", ""},
+		"too large":         {func(f *Facts) { f.request("12Gi") }, "12Gi are requested, and 10Gi are available in pool local", "request at most 10Gi"},
+		"too large for all": {func(f *Facts) { f.unscheduled("0/2"); f.Users.Items[0].Status = corev1.PodStatus{}; f.request("12Gi") }, "none of the 2 nodes can hold the volume: 12Gi are requested, and 10Gi are available in pool local", "request at most 10Gi"},
+		"reported as smaller": {func(f *Facts) { f.asked(func(_ int, r *inspect.Report) { r.Space.Available = gib / 2 }) },
+			"1Gi are requested, and 512Mi are available in pool local", "request at most 512Mi"},
+		"no such pool": {func(f *Facts) { f.asked(func(_ int, r *inspect.Report) { r.Pool.Name = "other" }) }, "it has no pool local; it has other", ""},
+		"no inodes":    {func(f *Facts) { f.asked(func(_ int, r *inspect.Report) { r.Space.NoInodes = true }) }, "the filesystem of pool local has no free inodes", ""},
+		"no quota": {func(f *Facts) {
+			f.Class.It.Parameters[contract.QuotaParameter] = "required"
+			f.asked(func(_ int, r *inspect.Report) { r.Pool.NoQuotas = "tmpfs has none" })
+		}, "the class requires a quota, and pool local enforces none: tmpfs has none", ""},
+		"recorded by the agent": {func(f *Facts) {
+			f.Events.Items = []corev1.Event{event("Warning", events.ProvisioningFailed, "the pool is not ready")}
+		}, "60s ago claim event ProvisioningFailed: the pool is not ready", "do what the message says"},
+		"PV missing":   {func(f *Facts) { f.volume(); f.PV.It = nil }, "the claim names PV pvc-c1, which does not exist", "restore the PV"},
+		"another's PV": {func(f *Facts) { f.volume().Spec.ClaimRef.UID = "c2" }, "PV pvc-c1 is bound to claim shop/data, not to this one", "Retained volumes"},
+		"deleted, used": {func(f *Facts) { f.volume(); f.Claim.DeletionTimestamp = ptr.To(ago(time.Hour)) },
+			"the claim was deleted 60m ago, and pod db-0 uses it", "delete the pod"},
+		"deleted, kept": {func(f *Facts) {
+			f.volume()
+			f.Users.Items, f.Claim.DeletionTimestamp, f.Claim.Finalizers = nil, ptr.To(ago(time.Hour)), []string{"x/y"}
+		}, `its finalizers ["x/y"] keep it`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := scene()
+			row.spoil(f)
+			answer := Explain(f)
+			if !answer.Blocked() || answer.Findings[0].Level != Cause {
+				t.Fatalf("the first finding is no cause:\n%s", text(answer))
+			}
+			if first := answer.Findings[0]; !strings.Contains(first.What, row.what) || !strings.Contains(first.Do, row.do) {
+				t.Errorf("got\n%swant %q, and to do %q", text(answer), row.what, row.do)
+			}
+		})
+	}
+}
+
+func (f *Facts) request(size string) {
+	f.Claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse(size)
+}
+
+func topologies(node string) []corev1.TopologySelectorTerm {
+	return []corev1.TopologySelectorTerm{{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: contract.TopologyNode, Values: []string{node}}}}}
+}
+
+// Nothing that is in order is a cause, and a claim that is bound has none.
+func TestNoCause(t *testing.T) {
+	for name, row := range map[string]struct {
+		edit func(f *Facts)
+		want string
+	}{
+		"young":           {func(f *Facts) { f.NoPools = "" }, "nothing keeps this claim"},
+		"not asked":       {func(*Facts) {}, "unknown: unknown: may not run commands in the agents' pods"},
+		"asked":           {func(f *Facts) { f.asked(nil) }, "nothing keeps this claim"},
+		"one of two fits": {func(f *Facts) { f.unscheduled(""); f.Users.Items[0].Status = corev1.PodStatus{}; f.Agents.Items = f.Agents.Items[1:] }, ""},
+		"tolerated": {func(f *Facts) {
+			f.Nodes.Items[0].Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
+			f.Users.Items[0].Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+		}, ""},
+		"allowed topology": {func(f *Facts) { f.Class.It.AllowedTopologies = topologies("node-01") }, ""},
+		"bound":            {func(f *Facts) { f.volume() }, "note: its volume is on node node-01: PV pvc-c1, a CSI volume; the scheduler chose the node"},
+		"bound by annotation": {func(f *Facts) {
+			f.hostPath(true)
+			f.volume()
+			f.Claim.Annotations = map[string]string{contract.AnnProvisionOnNode: "node-01"}
+		}, "the annotation kubevirt.io/provisionOnNode of the claim names the node"},
+		"bound to a PV that existed": {func(f *Facts) { f.volume(); f.Claim.Annotations = nil }, "the claim was bound to a PV that existed"},
+		"bound, full": {func(f *Facts) {
+			f.volume()
+			f.asked(func(_ int, r *inspect.Report) {
+				r.Volumes = []inspect.Volume{{Name: "pvc-c1", PV: "pvc-c1", Quota: gib, Used: gib - 1}}
+			})
+		}, "warning: the volume is nearly full: 1024Mi of 1Gi"},
+		"bound, missing": {func(f *Facts) {
+			f.volume()
+			f.asked(func(_ int, r *inspect.Report) { r.Volumes = []inspect.Volume{{PV: "pvc-c1", Missing: true}} })
+		}, "warning: the directory of the volume is missing"},
+		"bound, no quota": {func(f *Facts) {
+			f.volume()
+			f.asked(func(_ int, r *inspect.Report) {
+				r.Pool.NoQuotas = "tmpfs has none"
+				r.Volumes = []inspect.Volume{{PV: "pvc-c1"}}
+			})
+		}, "warning: no quota bounds what the volume takes: tmpfs has none"},
+		"bound, migration stopped": {func(f *Facts) {
+			f.volume()
+			f.asked(func(_ int, r *inspect.Report) {
+				r.Volumes = []inspect.Volume{{PV: "pvc-c1", Quota: gib, Migration: &inspect.Migration{To: "csi", Stopped: "a pod uses it"}}}
+			})
+		}, "warning: its migration to csi stopped: a pod uses it"},
+		"bound, node gone":      {func(f *Facts) { f.volume(); f.Nodes.Items = f.Nodes.Items[1:] }, "warning: node node-01 does not exist"},
+		"bound, node not ready": {func(f *Facts) { f.volume(); f.Nodes.Items[0].Status.Conditions = nil }, "warning: node node-01 is not ready"},
+		"growing":               {func(f *Facts) { f.volume(); f.Class.It.AllowVolumeExpansion = ptr.To(true); f.request("2Gi") }, "warning: the claim has 1Gi and requests 2Gi: the volume has not grown yet"},
+		"growth not allowed":    {func(f *Facts) { f.volume(); f.request("2Gi") }, "warning: the claim has 1Gi and requests 2Gi, and class local does not allow growth"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := scene()
+			row.edit(f)
+			if answer := Explain(f); answer.Blocked() || !strings.Contains(text(answer), row.want) {
+				t.Errorf("got\n%swant no cause, and %q", text(answer), row.want)
+			}
+		})
+	}
+}
+
+// What the user may not read is unknown: it is never taken for absent.
+func TestUnknown(t *testing.T) {
+	const denied = "may not list it"
+	for name, deny := range map[string]func(f *Facts){
+		"nodes":      func(f *Facts) { f.Nodes = cluster.List[corev1.Node]{Unknown: denied} },
+		"agents":     func(f *Facts) { f.Agents = cluster.List[cluster.Agent]{Unknown: denied} },
+		"class":      func(f *Facts) { f.Class = cluster.Object[storagev1.StorageClass]{Unknown: denied} },
+		"capacities": func(f *Facts) { f.Capacities = cluster.List[storagev1.CSIStorageCapacity]{Unknown: denied} },
+		"pods":       func(f *Facts) { f.Users = cluster.List[corev1.Pod]{Unknown: denied} },
+		"events":     func(f *Facts) { f.Events = cluster.List[corev1.Event]{Unknown: denied} },
+		"PV":         func(f *Facts) { f.volume(); f.PV = cluster.Object[corev1.PersistentVolume]{Unknown: denied} },
+		"everything": func(f *Facts) {
+			*f = Facts{Now: now, Claim: f.Claim, Nodes: cluster.List[corev1.Node]{Unknown: denied}, Class: cluster.Object[storagev1.StorageClass]{Unknown: denied},
+				Agents: cluster.List[cluster.Agent]{Unknown: denied}, Capacities: cluster.List[storagev1.CSIStorageCapacity]{Unknown: denied}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := scene()
+			f.NoPools = ""
+			deny(f)
+			answer := Explain(f)
+			if answer.Blocked() || !strings.Contains(text(answer), "unknown: unknown: "+denied) {
+				t.Errorf("got\n%swant no cause, and what is unknown", text(answer))
+			}
+		})
+	}
+}
+
+// An agent that does not answer makes its pools unknown, and is no cause.
+func TestAgentThatDoesNotAnswer(t *testing.T) {
+	f := scene()
+	f.asked(nil)
+	f.Pools[0].Reports, f.Pools[0].Problem = nil, "no answer within 10s (--timeout)"
+	answer := Explain(f)
+	if answer.Blocked() || !strings.Contains(text(answer), "unknown: the pools of node node-01: no answer within 10s (--timeout) => kubectl -n hpp describe pod agent-node-01") {
+		t.Errorf("got\n%s", text(answer))
+	}
+}
+
+// Every reason of an event is explained where it is recorded: with its message, and with what the
+// reference asks for.
+func TestEveryReason(t *testing.T) {
+	for _, r := range events.Reasons() {
+		for object, put := range map[string]func(f *Facts, e corev1.Event){
+			"claim": func(f *Facts, e corev1.Event) { f.Events.Items = []corev1.Event{e} },
+			"PV":    func(f *Facts, e corev1.Event) { f.volume(); f.PVEvents.Items = []corev1.Event{e} },
+			"node":  func(f *Facts, e corev1.Event) { f.NodeEvents.Items = []corev1.Event{e} },
+		} {
+			if !strings.Contains(r.Object, object) {
+				continue
+			}
+			f := scene()
+			put(f, event(r.Type, r.Name, "because of the moon"))
+			answer := Explain(f)
+			if len(answer.Events) != 1 || answer.Events[0].Object != object || answer.Events[0].Message != "because of the moon" ||
+				(answer.Events[0].Do == "") != (r.Action == "") || strings.Contains(answer.Events[0].Do, "](") {
+				t.Errorf("%s of a %s: events %+v", r.Name, object, answer.Events)
+			}
+			if warned := strings.Contains(text(answer), object+" event "+r.Name+": because of the moon => "+answer.Events[0].Do); warned != (r.Type == "Warning") {
+				t.Errorf("%s of a %s, a %s, among the findings: %t\n%s", r.Name, object, r.Type, warned, text(answer))
+			}
+		}
+	}
+}
