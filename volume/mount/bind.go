@@ -63,9 +63,9 @@ func (t *Target) bind(dir *os.File, flags Flags) error {
 		return err
 	}
 	defer on.Close()
-	tree, err := unix.OpenTree(int(dir.Fd()), "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
+	tree, err := openCopy(dir)
 	if err != nil {
-		return fmt.Errorf("open_tree: %w", err)
+		return err
 	}
 	// Close removes a mount that was not attached.
 	defer unix.Close(tree)

@@ -107,6 +107,31 @@ func (t *Target) Open() (*os.File, error) {
 	return os.NewFile(uintptr(fd), t.Path), nil
 }
 
+// OpenCopy opens a copy of the topmost mount on the target, or of the target's directory, as a path
+// (O_PATH). The copy is attached nowhere, so it does not keep the target from being unmounted; see
+// open_tree(2). It ends when the caller closes it. The error is ENOENT if there is no target.
+func (t *Target) OpenCopy() (*os.File, error) {
+	f, err := t.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	tree, err := openCopy(f)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(tree), t.Path), nil
+}
+
+// openCopy returns a descriptor of a copy of the mount of dir, reduced to dir.
+func openCopy(dir *os.File) (fd int, err error) {
+	fd, err = unix.OpenTree(int(dir.Fd()), "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
+	if err != nil {
+		return 0, fmt.Errorf("open_tree of %q: %w", dir.Name(), err)
+	}
+	return fd, nil
+}
+
 // At describes what is at a target.
 type At struct {
 	There   bool // the directory exists

@@ -25,6 +25,7 @@ type Targets struct {
 	kubelet string
 	pools   []string // the directories of the pools
 	locks   locks
+	asked   locks // of those whose statistics are being read
 }
 
 // New returns the targets below the kubelet's directory, of the volumes in these pools.
@@ -105,10 +106,16 @@ func (t *Targets) ofPool(i mount.Info) bool {
 }
 
 // Statfs returns the statistics of the filesystem that is mounted at the target. The
-// error is ENOENT if the volume is not mounted there. Other calls have the target while Statfs
-// waits for a disk that hangs.
+// error is ENOENT if the volume is not mounted there. While Statfs waits for a disk that
+// hangs, other calls have the target, and Unpublish unmounts it. Only one call waits for one
+// target: the kubelet asks again and again.
 func (t *Targets) Statfs(name, path string) (st unix.Statfs_t, err error) {
-	f, err := t.mounted(name, path)
+	unlock, err := t.asked.lock(path)
+	if err != nil {
+		return st, err
+	}
+	defer unlock()
+	f, err := t.copyOf(name, path)
 	if err != nil {
 		return st, err
 	}
@@ -119,8 +126,9 @@ func (t *Targets) Statfs(name, path string) (st unix.Statfs_t, err error) {
 	return st, nil
 }
 
-// mounted opens the volume at the target. The error is ENOENT if it is not mounted there.
-func (t *Targets) mounted(name, path string) (*os.File, error) {
+// copyOf opens a copy of the volume's mount at the target, which does not keep the target from
+// being unmounted. The error is ENOENT if the volume is not mounted there.
+func (t *Targets) copyOf(name, path string) (*os.File, error) {
 	opened, err := t.Open(path)
 	if err != nil {
 		return nil, err
@@ -133,7 +141,7 @@ func (t *Targets) mounted(name, path string) (*os.File, error) {
 	if !at.Mounted || !shows(at.Info, name) {
 		return nil, unix.ENOENT
 	}
-	return opened.mount.Open()
+	return opened.mount.OpenCopy()
 }
 
 // shows reports whether the mount is of a volume of that name. The mounted directory
