@@ -38,6 +38,21 @@ func TestDisksOverAReboot(t *testing.T) {
 	run(t, m, "-test.run=^TestVMDisksAfterReboot$")
 }
 
+// Two machines are a node each, and their disks have one serial number, as cloned machines have: both
+// disks are offered, and a PV of one is none of the other. The second disk keeps its data.
+func TestDisksOfTwoMachines(t *testing.T) {
+	t.Parallel()
+	first, second := machine(t, "./controller/disks/device"), machine(t, "./controller/disks/device")
+	api := raw(t)
+	for _, m := range []*vm.Machine{&first, &second} {
+		m.Disks, m.Modules, m.Output = []string{api}, []string{"virtio_scsi", "sd_mod"}, linesOf(t)
+		m.SCSI = []vm.SCSIDisk{{Image: raw(t), Serial: "alike"}}
+	}
+	run(t, first, "-test.run=^TestVMAlikeFirstNode$")
+	run(t, second, "-test.run=^TestVMAlikeSecondNode$")
+	run(t, first, "-test.run=^TestVMAlikeFirstNodeAgain$")
+}
+
 // zapped makes a disk whose partition table was overwritten, and whose partition has a filesystem.
 func zapped(t *testing.T) (image string) {
 	t.Helper()

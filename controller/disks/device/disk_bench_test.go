@@ -37,6 +37,7 @@ const patience = 2 * time.Minute
 type bench struct {
 	*testing.T
 	client     *fake.Clientset
+	node       string
 	recorder   *events.Recorder
 	controller *Controller
 	cancel     context.CancelFunc // of the controller that runs
@@ -56,7 +57,7 @@ func newBench(t *testing.T, changes ...string) *bench {
 		os.Mkdir(filepath.Join(dir, "dev"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{T: t, path: filepath.Join(dir, "dev", "disk")}
+	b := &bench{T: t, node: "n", path: filepath.Join(dir, "dev", "disk")}
 	b.device = b.loop(image)
 	b.link(b.device, "disk")
 	cm := configMap(append([]string{"deviceDir=" + filepath.Join(dir, "dev"), "deviceNameFilter=^disk"}, changes...)...)
@@ -65,7 +66,7 @@ func newBench(t *testing.T, changes ...string) *bench {
 		Annotations: map[string]string{AnnSpec: cm.Name}}}
 	b.client = fake.NewClientset(cm, node)
 	b.numberPVs("pv-")
-	b.recorder = events.New(b.client, "n")
+	b.recorder = events.New(b.client, b.node)
 	t.Cleanup(b.recorder.Close)
 	b.start()
 	t.Cleanup(func() {
@@ -268,7 +269,7 @@ func (b *bench) stop() {
 func (b *bench) start() {
 	ctx, cancel := context.WithCancel(b.Context())
 	b.cancel, b.done = cancel, make(chan error, 1)
-	b.controller = New(Config{Client: apitest.Listing(b.client), Events: b.recorder, Node: "n", Namespace: "ns",
+	b.controller = New(Config{Client: apitest.Listing(b.client), Events: b.recorder, Node: b.node, Namespace: "ns",
 		Interval: time.Minute})
 	go func(c *Controller, done chan<- error) { done <- c.Run(ctx) }(b.controller, b.done)
 }

@@ -17,6 +17,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
@@ -41,23 +43,13 @@ const (
 func vmBench(t *testing.T, pvs ...corev1.PersistentVolume) *bench {
 	t.Helper()
 	linkSlots(t)
-	node := func(name, cm string) *corev1.Node {
-		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "node",
-			Annotations: map[string]string{AnnSpec: cm}}}
+	if err := errors.Join(os.Mkdir(slotsOfM, 0o700),
+		os.Symlink(slotOf(t, wwnPrefix+"09"), filepath.Join(slotsOfM, "lun"))); err != nil {
+		t.Fatal(err)
 	}
-	all := configMap("deviceDir="+slots, "deviceNameFilter=.", "wipe=quick")
 	shared := configMap("deviceDir="+slotsOfM, "deviceNameFilter=.", "wipe=quick")
-	shared.Name = "shared"
-	all.Namespace, shared.Namespace = "ns", "ns"
-	b := &bench{T: t, client: fake.NewClientset(all, shared, node("n", "cm"), node("m", "shared"))}
-	for _, pv := range pvs {
-		if _, err := b.client.CoreV1().PersistentVolumes().Create(t.Context(), &pv, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	b.numberPVs("boot-" + fmt.Sprint(len(pvs)) + "-")
-	b.recorder = events.New(b.client, "n")
-	t.Cleanup(b.recorder.Close)
+	shared.Name, shared.Namespace = "shared", "ns"
+	b := vmNode(t, "n", pvs, shared, vmNodeObject("m", "shared"))
 	other := New(Config{Client: apitest.Listing(b.client), Events: b.recorder, Node: "m", Namespace: "ns",
 		Interval: time.Minute})
 	go func() { _ = other.Run(t.Context()) }()
@@ -66,10 +58,33 @@ func vmBench(t *testing.T, pvs ...corev1.PersistentVolume) *bench {
 	return b
 }
 
+// vmNode returns the agent of a node, which offers all SCSI disks of the machine once the caller
+// starts it. The API server has the PVs and the objects.
+func vmNode(t *testing.T, node string, pvs []corev1.PersistentVolume, objects ...runtime.Object) *bench {
+	t.Helper()
+	all := configMap("deviceDir="+slots, "deviceNameFilter=.", "wipe=quick")
+	all.Namespace = "ns"
+	b := &bench{T: t, node: node, client: fake.NewClientset(append(objects, all, vmNodeObject(node, all.Name))...)}
+	for _, pv := range pvs {
+		if _, err := b.client.CoreV1().PersistentVolumes().Create(t.Context(), &pv, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.numberPVs("boot-" + fmt.Sprint(len(pvs)) + "-")
+	b.recorder = events.New(b.client, node)
+	t.Cleanup(b.recorder.Close)
+	return b
+}
+
+func vmNodeObject(name, configMap string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name),
+		Annotations: map[string]string{AnnSpec: configMap}}}
+}
+
 // linkSlots makes the names of the disks.
 func linkSlots(t *testing.T) {
 	t.Helper()
-	if err := errors.Join(os.Mkdir(slots, 0o700), os.Mkdir(slotsOfM, 0o700)); err != nil {
+	if err := os.Mkdir(slots, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	disks, err := filepath.Glob("/sys/block/sd*/device")
@@ -85,9 +100,6 @@ func linkSlots(t *testing.T) {
 		if err := os.Symlink("/dev/"+filepath.Base(filepath.Dir(device)), link); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := os.Symlink(slotOf(t, wwnPrefix+"09"), filepath.Join(slotsOfM, "lun")); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -118,7 +130,7 @@ func (b *bench) on(id string) (found []corev1.PersistentVolume) {
 	return found
 }
 
-// settled waits until all devices of node n have one of the states.
+// settled waits until all devices of the node have one of the states.
 func (b *bench) settled() {
 	b.Helper()
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
@@ -161,29 +173,59 @@ func TestVMDisksBeforeReboot(t *testing.T) {
 	// Tenants write to all disks.
 	for _, pv := range allPVs(b.T, b.client) {
 		b.claimed(&pv, corev1.VolumeBound)
-		writeTo(t, pv.Spec.Local.Path, "tenant of "+string(pv.UID), dataAt)
+		writeTo(t, pv.Spec.Local.Path, tenant(pv), dataAt)
 	}
+	b.save()
+}
+
+// save writes the API's PVs onto the state disk, for the next boot.
+func (b *bench) save() {
+	b.Helper()
 	state, err := json.Marshal(allPVs(b.T, b.client))
+	if err != nil {
+		b.Fatal(err)
+	}
+	writeTo(b.T, stateDisk, string(state), 0)
+}
+
+// saved returns the PVs of the boot before.
+func saved(t *testing.T) (pvs []corev1.PersistentVolume) {
+	t.Helper()
+	data, err := os.ReadFile(stateDisk)
 	if err != nil {
 		t.Fatal(err)
 	}
-	writeTo(t, stateDisk, string(state), 0)
+	if err := json.NewDecoder(bytes.NewReader(data)).Decode(&pvs); err != nil {
+		t.Fatal(err)
+	}
+	for i := range pvs {
+		pvs[i].ResourceVersion = ""
+	}
+	return pvs
+}
+
+// tenant returns what the tenant of a PV writes at dataAt.
+func tenant(pv corev1.PersistentVolume) string { return "tenant of " + string(pv.UID) }
+
+// holds reports whether the disk has what the tenant of the PV wrote. It is false if there is no
+// disk at the path.
+func holds(path string, pv corev1.PersistentVolume) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	got := make([]byte, len(tenant(pv)))
+	_, err = f.ReadAt(got, dataAt)
+	return err == nil && string(got) == tenant(pv)
 }
 
 // The names of disks were swapped meanwhile. All claims but those of the second of each pair were
 // deleted: only what is proven to be the disk of a Released PV is wiped.
 func TestVMDisksAfterReboot(t *testing.T) {
-	data, err := os.ReadFile(stateDisk)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var pvs []corev1.PersistentVolume
-	if err := json.Unmarshal(bytes.TrimRight(data, "\x00"), &pvs); err != nil {
-		t.Fatal(err)
-	}
+	pvs := saved(t)
 	path := map[string]string{} // of PVs by the ID of their disks, before the reboot
 	for i, pv := range pvs {
-		pvs[i].ResourceVersion = ""
 		path[pv.Annotations[AnnDisk]] = pv.Spec.Local.Path
 		if id := pv.Annotations[AnnDisk]; !strings.HasSuffix(id, "02") && !strings.HasSuffix(id, "serial-4") {
 			pvs[i].Status.Phase = corev1.VolumeReleased
@@ -203,19 +245,7 @@ func TestVMDisksAfterReboot(t *testing.T) {
 			t.Errorf("the PV of the disk %q was replaced", id)
 		}
 		// Whatever path leads to the disk now, it has what its tenant wrote.
-		holds := "tenant of " + string(pv.UID)
-		found := false
-		for _, r := range b.controller.Reports() {
-			f, err := os.Open(r.Device)
-			if err != nil {
-				continue // it is gone
-			}
-			got := make([]byte, len(holds))
-			_, err = f.ReadAt(got, dataAt)
-			f.Close()
-			found = found || err == nil && string(got) == holds
-		}
-		if !found {
+		if !slices.ContainsFunc(b.controller.Reports(), func(r Report) bool { return holds(r.Device, pv) }) {
 			t.Errorf("the data of the tenant on the disk %q is gone", id)
 		}
 	}
