@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -59,6 +60,11 @@ func (o op) call(p *volume.Pool, limit record.QuotaPolicy) (answer string, err e
 	case "note orphan":
 		_, err := p.NoteOrphan(o.name, "its PV is gone", 0)
 		return "", err
+	case "note paths": // a call before this one wrote all of the note, or nothing
+		if before, err := p.Paths(); err != nil || len(before) > 0 && !slices.Equal(before, notedPaths) {
+			return "", fmt.Errorf("noted %q, %w", before, err)
+		}
+		return "", p.SetPaths(notedPaths)
 	case "adopt to move":
 		_, err := p.AdoptMigrating(s, journal)
 		return "", done(err, volume.ErrConflict)
@@ -95,6 +101,9 @@ func (o op) call(p *volume.Pool, limit record.QuotaPolicy) (answer string, err e
 	}
 	return fmt.Sprintf("%s, %d bytes, limited: %v, missing: %v", v.State, v.Bytes, v.QuotaEnforced, v.Missing), err
 }
+
+// notedPaths is longer than what a write torn at a block leaves whole.
+var notedPaths = []string{"/srv/" + strings.Repeat("a", 5000), "/srv/b"}
 
 // done returns nil for the error of a call that was finished before the kill.
 func done(err, already error) error {

@@ -82,7 +82,7 @@ func TestSetAside(t *testing.T) {
 	write(t, filepath.Join(path, trash, "GONE/data"), "precious")
 	p := opened(t, volume.Config{Path: path, Name: "pool", Patience: patience})
 	allowed := []string{"ready", "open", "list", "space", "uses", "unrecorded", "has directory", "adopt", "adopt to move", "adoptable", "create", "by PV", "usage",
-		"delete", "settle", "measure", "purge", "note orphan"}
+		"delete", "settle", "measure", "purge", "note orphan", "noted paths", "note paths"}
 	for name, call := range everyCall(p) {
 		if slices.Contains(allowed, name) {
 			continue

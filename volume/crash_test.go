@@ -60,6 +60,7 @@ var scenes = []scene{
 	{name: "give back", prepare: []op{{do: "mkdir", name: "v"}, adoptV}, call: op{do: "cancel migration", name: "v"}, least: 2},
 	{name: "purge", prepare: []op{createV, fillV, deleteV}, call: purgeAll, least: 13},
 	{name: "note orphan", prepare: []op{createV, boundV}, call: op{do: "note orphan", name: "v"}, least: 4},
+	{name: "note paths", call: op{do: "note paths", name: "v"}, least: 4},
 	{name: "begin migration", prepare: []op{createV, boundV}, call: beginV, least: 4},
 	{name: "cut over", prepare: []op{createV, boundV, beginV}, call: cutOverV, least: 4},
 	{name: "finish migration", prepare: []op{createV, boundV, beginV, cutOverV}, call: op{do: "finish migration", name: "v"}, least: 4},

@@ -15,6 +15,7 @@
 //	.hostpath-provisioner/    0700, never listed, never a volume
 //	    pool.json             the pool's identity
 //	    lock                  flock of the owning process, and its name
+//	    paths.json            other pools of the process that have volumes
 //	    records/<volume>      one record a volume
 //	    staging/<volume>      a volume that is being created
 //	    trash/<id>            a deleted volume until its data is removed

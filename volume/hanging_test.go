@@ -138,6 +138,8 @@ func everyCall(p *volume.Pool) map[string]func() error {
 		"list":          func() error { return second(p.List()) },
 		"space":         func() error { return second(p.Space()) },
 		"uses":          func() error { return second(p.Usages()) },
+		"noted paths":   func() error { return second(p.Paths()) },
+		"note paths":    func() error { return p.SetPaths([]string{"/a"}) },
 		"usage":         func() error { return second(p.QuotaUsage("v")) },
 		"unrecorded":    func() error { return second(p.Unrecorded()) },
 		"has directory": func() error { return second(p.HasDirectory("v")) },

@@ -1,19 +1,18 @@
 package agent
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
-	"sync"
+
+	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/localpath"
 	"kubevirt.io/hostpath-provisioner/controller/agent/provision"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
-	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 )
 
 // localPathOptions are the flags of an agent that stands in for the local-path provisioner.
@@ -23,8 +22,9 @@ type localPathOptions struct {
 	file       *localpath.File // set by check, from config; nil without it
 }
 
-// check reads the configuration. The error names the key and what to do.
-func (l *localPathOptions) check(served []contract.Dialect, node string) (err error) {
+// check reads the configuration, and what the pool at PV_DIR notes of former ones. The error names
+// the key and what to do.
+func (l *localPathOptions) check(served []contract.Dialect, node, pvDir string) (err error) {
 	if l.config == "" {
 		return nil
 	}
@@ -33,18 +33,23 @@ func (l *localPathOptions) check(served []contract.Dialect, node string) (err er
 		return errors.New("--local-path-config is for the classes of the local-path provisioner: set --compat=local-path " +
 			"(COMPAT), or leave it out")
 	}
-	if l.file, err = localpath.Open(l.config, node); err != nil {
+	hadVolumes, err := pooldir.ReadPaths(filepath.Join("/", pvDir))
+	if err != nil {
+		klog.Background().Error(err, "Former paths of the configuration are not known before PV_DIR is ready")
+	}
+	if l.file, err = localpath.Open(l.config, node, hadVolumes); err != nil {
 		return fmt.Errorf("--local-path-config: %w", err)
 	}
 	return nil
 }
 
-// paths returns the directories of the configuration, none without one.
+// paths returns the directories of the configuration, and former ones that may have volumes; none
+// without a configuration.
 func (l *localPathOptions) paths() []string {
 	if l.file == nil {
 		return nil
 	}
-	return l.file.Paths().All()
+	return append(l.file.Paths().All(), l.file.Former()...)
 }
 
 // addLocalPaths adds a pool for each directory of the configuration that is none yet. The pool's
@@ -132,108 +137,4 @@ func (a *agent) holdLocalPath() error {
 		return provision.ErrNotKnown
 	}
 	return a.original.Running()
-}
-
-// follow ends the agent when the configuration gives this node other directories.
-func (a *agent) follow(ctx context.Context) error {
-	return a.localPath.file.Follow(ctx, a.recorder, &localPools{agent: a, hung: map[string]bool{}})
-}
-
-// localPools implements localpath.Pools.
-type localPools struct {
-	*agent
-	mu   sync.Mutex
-	hung map[string]bool // paths that did not respond to a check; guarded by mu
-}
-
-// Check implements localpath.Pools.
-func (l *localPools) Check(paths []string) error {
-	next, err := l.newLayout(paths, l.check)
-	if err != nil {
-		return err
-	}
-	out, before := next.leftOut(), l.layout.leftOut()
-	for _, path := range slices.Sorted(maps.Keys(out)) {
-		if before[path] == "" {
-			return fmt.Errorf("path %s: %s", path, out[path])
-		}
-	}
-	return nil
-}
-
-// Returned implements localpath.Pools.
-func (l *localPools) Returned() bool {
-	before := l.layout.leftOut()
-	if len(before) == 0 {
-		return false
-	}
-	now, err := l.newLayout(l.localPath.paths(), l.check)
-	return err == nil && len(now.leftOut()) < len(before)
-}
-
-// check is DataDir.check for a directory that is no pool of this agent yet. A path that does not
-// respond is checked once: each check of it keeps a thread.
-func (l *localPools) check(d *DataDir) error {
-	if pool := l.poolAt(d.Path); pool != nil && pool.NotOffered() == "" && d.configured {
-		return nil
-	}
-	l.mu.Lock()
-	hung := l.hung[d.Path]
-	l.mu.Unlock()
-	if hung {
-		return nil
-	}
-	err := d.check()
-	if errors.As(err, new(*fault.HangError)) {
-		l.mu.Lock()
-		l.hung[d.Path] = true
-		l.mu.Unlock()
-	}
-	return err
-}
-
-// Held implements localpath.Pools. PV_DIR is not held: it stays a pool.
-func (l *localPools) Held(ctx context.Context, path string) string {
-	pool := l.poolAt(path)
-	if pool == nil || path == filepath.Join("/", l.pvDir) {
-		return ""
-	}
-	switch volumes, err := pool.List(); {
-	case err == nil && len(volumes) == 0:
-		return ""
-	case err == nil:
-		return "has volumes: list it again until they are deleted"
-	case pool.ID() != "":
-		return "was open, is not ready, and may have volumes: list it again until it is ready and has none"
-	case errors.Is(err, fault.ErrNotOpened):
-		return "is not opened yet: list it again until the agent is ready"
-	}
-	// It was never open, and may be a wrong path. The last sweep may be old.
-	if err := l.pvs.Sweep(ctx); err != nil {
-		return "may have volumes: list it again until the agent can read all PVs"
-	}
-	if pv := l.namedBy(pool); pv != "" {
-		return fmt.Sprintf("PV %s names: list it again until no PV names it", pv)
-	}
-	return ""
-}
-
-// namedBy returns a PV that names a directory in the pool, "" if there is none.
-func (l *localPools) namedBy(pool *volume.Pool) string {
-	for _, pv := range l.pvs.All() {
-		if named, _ := l.pvs.Names(pv); named == pool {
-			return pv.Name
-		}
-	}
-	return ""
-}
-
-// poolAt returns the pool of the dialect at a path, nil if there is none.
-func (l *localPools) poolAt(path string) *volume.Pool {
-	for _, name := range l.layout.hostPath[contract.LocalPathProvisioner] {
-		if pool := l.pools.Named(name); pool.Path() == path {
-			return pool
-		}
-	}
-	return nil
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -187,17 +188,19 @@ func TestLeftOutPathIsNoVolume(t *testing.T) {
 	}
 }
 
+func localPathPV(path, hostname string) *corev1.PersistentVolume {
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-1", Annotations: map[string]string{contract.AnnProvisionedBy: contract.LocalPathProvisioner}}}
+	pv.Spec.HostPath = &corev1.HostPathVolumeSource{Path: path}
+	pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{hostname}}},
+	}}}}
+	return pv
+}
+
 // A path that the configuration lacks is held if it has, or may have, volumes. One that never was a
 // pool and that no PV names may be corrected.
 func TestHeldPaths(t *testing.T) {
-	pv := func(path, hostname string) *corev1.PersistentVolume {
-		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-1", Annotations: map[string]string{contract.AnnProvisionedBy: contract.LocalPathProvisioner}}}
-		pv.Spec.HostPath = &corev1.HostPathVolumeSource{Path: path}
-		pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{hostname}}},
-		}}}}
-		return pv
-	}
+	pv := localPathPV
 	for name, row := range map[string]struct {
 		path   string                   // that of the configuration
 		volume bool                     // there is a volume
@@ -249,6 +252,121 @@ func TestHeldPaths(t *testing.T) {
 			}
 			if why := a.Held(t.Context(), path); (why == "") != (row.want == "") || !strings.HasPrefix(why, row.want) {
 				t.Errorf("%q, want %q", why, row.want)
+			}
+		})
+	}
+}
+
+// Agents start with a configuration that lost a path with volumes, however often: it stays a pool
+// of the dialect, and no class has it for new volumes. Once its volumes are deleted it is left out.
+func TestLostPath(t *testing.T) {
+	s := newStage(t)
+	second, third := filepath.Join(s.dir, "second"), filepath.Join(s.dir, "third")
+	next := func(paths ...string) *localPools {
+		s.write(paths...)
+		a := s.start()
+		if err := a.info.Read(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for pool, err := range a.pools.Open() {
+			t.Errorf("%s: %v", pool.Name(), err)
+		}
+		return a
+	}
+	ends := func(a *localPools) { // killed: it does nothing more
+		a.close()
+	}
+	note := func(a *localPools, want bool) {
+		t.Helper()
+		if again := a.Note(t.Context(), a.localPath.file.Paths().All()); again != want {
+			t.Errorf("the agent starts again: %v", again)
+		}
+	}
+	a := next("second", "third")
+	if _, err := a.poolAt(second).Create(volume.Spec{Name: "pvc-1", Bytes: 1}); err != nil {
+		t.Fatal(err)
+	}
+	note(a, false)
+	ends(a)
+	for range 2 {
+		a = next("third")
+		if a.poolAt(second) == nil || !slices.Equal(a.localPath.file.Former(), []string{second}) {
+			t.Fatalf("pools %+v, former paths %q", a.layout.dirs, a.localPath.file.Former())
+		}
+		if paths, err := a.pathsOf("any"); err != nil || !slices.Equal(paths, []string{third}) {
+			t.Errorf("new volumes are in %q, %v", paths, err)
+		}
+		if why := a.Held(t.Context(), second); !strings.HasPrefix(why, "has volumes") {
+			t.Errorf("it is held for %q", why)
+		}
+		note(a, false)
+		ends(a)
+	}
+	a = next("third")
+	if err := a.poolAt(second).Delete("pvc-1"); err != nil {
+		t.Fatal(err)
+	}
+	note(a, false)
+	if why := a.Held(t.Context(), second); why != "" {
+		t.Errorf("it is held for %q", why)
+	}
+	ends(a)
+	if a = next("third"); a.poolAt(second) != nil || len(a.localPath.file.Former()) > 0 {
+		t.Errorf("pools %+v", a.layout.dirs)
+	}
+	// The pool at PV_DIR was not there at the start, and has a note.
+	if err := a.poolAt(s.pvDir).SetPaths([]string{second}); err != nil {
+		t.Fatal(err)
+	}
+	note(a, true)
+	ends(a)
+	a = next("third")
+	note(a, false)
+	ends(a)
+	if a = next("third"); a.poolAt(second) != nil {
+		t.Errorf("a path without volumes stays: %+v", a.layout.dirs)
+	}
+	// A note that cannot be understood is written anew.
+	if err := os.WriteFile(filepath.Join(s.pvDir, ".hostpath-provisioner", "paths.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.poolAt(third).Create(volume.Spec{Name: "pvc-2", Bytes: 1}); err != nil {
+		t.Fatal(err)
+	}
+	note(a, false)
+	if noted, err := a.poolAt(s.pvDir).Paths(); err != nil || !slices.Equal(noted, []string{third}) {
+		t.Errorf("noted %q, %v", noted, err)
+	}
+}
+
+// A former path that is not open keeps its note while a PV names it, and loses it if none does.
+func TestLostPathIsAway(t *testing.T) {
+	for name, named := range map[string]bool{"named by a PV": true, "named by none": false} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			away := filepath.Join(s.dir, "missing", "second")
+			s.write("third")
+			if err := os.MkdirAll(filepath.Join(s.pvDir, ".hostpath-provisioner"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(s.pvDir, ".hostpath-provisioner", "paths.json"), fmt.Appendf(nil, `{"paths":[%q]}`, away), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var pvs []*corev1.PersistentVolume
+			if named {
+				pvs = append(pvs, localPathPV(filepath.Join(away, "pvc-1_ns_data"), "node-01"))
+			}
+			a := s.start(pvs...)
+			if err := a.info.Read(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			a.pools.Open()
+			a.Note(t.Context(), a.localPath.file.Paths().All())
+			if noted, err := a.poolAt(s.pvDir).Paths(); err != nil || slices.Equal(noted, []string{away}) != named {
+				t.Errorf("noted %q, %v", noted, err)
+			}
+			if held := a.Held(t.Context(), away) != ""; held != named {
+				t.Errorf("held: %v", held)
 			}
 		})
 	}

@@ -115,7 +115,7 @@ func (o *options) check() (err error) {
 	}
 	if err := cmp.Or(o.driver.check(), o.metrics.check(o.driverOnly()),
 		o.migrate.check(o.provision.dialects, o.provision.csi),
-		o.localPath.check(o.provision.dialects, o.nodeName)); err != nil {
+		o.localPath.check(o.provision.dialects, o.nodeName, o.pvDir)); err != nil {
 		return err
 	}
 	o.layout, err = o.newLayout(o.localPath.paths(), (*DataDir).check)

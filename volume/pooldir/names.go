@@ -5,6 +5,7 @@ const (
 	PrivateName  = ".hostpath-provisioner"
 	identityName = "pool.json"
 	lockName     = "lock"
+	pathsName    = "paths.json"
 	RecordsName  = "records"
 	StagingName  = "staging"
 	TrashName    = "trash"

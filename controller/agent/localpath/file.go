@@ -27,12 +27,15 @@ var ErrChanged = errors.New("the configuration changed")
 type File struct {
 	path, node string
 	paths      Paths
-	reported   string // the error of the last change that was refused
+	former     []string        // directories that the node had, and that may have volumes
+	reported   string          // the error of the last change that was refused
+	kept       map[string]bool // former directories of which an event has the reason
 }
 
-// Open reads and parses the file for a node. The error names the file, the key, its value
-// and what to do.
-func Open(path, node string) (*File, error) {
+// Open reads and parses the file for a node. Of the directories that had volumes under an earlier
+// configuration, those that the file lacks are Former. The error names the file, the key, its
+// value and what to do.
+func Open(path, node string, hadVolumes []string) (*File, error) {
 	paths, ignored, err := read(path, node)
 	if err != nil {
 		return nil, err
@@ -40,11 +43,17 @@ func Open(path, node string) (*File, error) {
 	if len(ignored) > 0 {
 		klog.Background().Info("The agent needs no helper pod, so these keys have no effect", "file", path, "keys", ignored)
 	}
-	return &File{path: path, node: node, paths: paths}, nil
+	all := paths.All()
+	former := slices.DeleteFunc(slices.Clone(hadVolumes), func(dir string) bool { return slices.Contains(all, dir) })
+	return &File{path: path, node: node, paths: paths, former: former, kept: map[string]bool{}}, nil
 }
 
 // Paths returns the node's directories as of Open.
 func (f *File) Paths() *Paths { return &f.paths }
+
+// Former returns the directories that the configuration lacked at Open, and that had volumes. They
+// stay pools, without new volumes.
+func (f *File) Former() []string { return f.former }
 
 func read(path, node string) (p Paths, ignored []string, err error) {
 	text, err := os.ReadFile(path)
@@ -65,8 +74,13 @@ type Pools interface {
 	Check(paths []string) error
 	// Returned reports whether one that the agent left out at its start can be a pool now.
 	Returned() bool
+	// Opened reports whether the agent has tried to open its directories.
+	Opened() bool
 	// Held returns why a directory must stay, such as "has volumes", "" if it need not.
 	Held(ctx context.Context, path string) string
+	// Note notes which directories have volumes, for the next Open. It reports whether the agent
+	// has to start again, because one is noted that it did not know at its start.
+	Note(ctx context.Context, configured []string) (again bool)
 }
 
 // Follow reads the file again until the context ends, and then returns nil. It returns
@@ -75,19 +89,24 @@ type Pools interface {
 //
 // Follow records an event on the Node and goes on if the agent could not start with the
 // file, if a directory in it can be no pool, or if it lacks one that is held: an agent
-// without that pool could neither grow nor delete its volumes.
+// without that pool could neither grow nor delete its volumes. It records one event for each
+// Former directory that is held, and also returns ErrChanged once one is held no more.
 func (f *File) Follow(ctx context.Context, recorder *events.Recorder, pools Pools) error {
 	log := klog.FromContext(ctx).WithValues("file", f.path)
 	for sleep.For(ctx, rereadEvery) {
+		again := pools.Note(ctx, f.paths.All())
 		now, _, err := read(f.path, f.node)
 		changed := false
 		if err == nil {
 			changed, err = f.changed(ctx, &now, pools)
 		}
+		if !changed && pools.Opened() && !f.keepFormer(ctx, recorder, pools) {
+			again = true
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case changed:
+		case err == nil && (changed || again):
 			recorder.Note(ctx, *events.Node(f.node), "configuration "+strings.Join(now.All(), ","), events.ConfigurationChanged,
 				fmt.Sprintf(
 					"the configuration changed, and the agent of node %s starts again: its directories are now %q", f.node, now.All()))
@@ -102,6 +121,25 @@ func (f *File) Follow(ctx context.Context, recorder *events.Recorder, pools Pool
 		}
 	}
 	return nil
+}
+
+// keepFormer records one event for each former directory that is held. It returns false if one is
+// not.
+func (f *File) keepFormer(ctx context.Context, recorder *events.Recorder, pools Pools) bool {
+	for _, path := range f.former {
+		why := pools.Held(ctx, path)
+		if why == "" {
+			return false
+		}
+		if f.kept[path] || ctx.Err() != nil {
+			continue
+		}
+		f.kept[path] = true
+		recorder.Warn(ctx, *events.Node(f.node), "former path "+path, events.ConfigurationRefused, fmt.Sprintf(
+			"config.json gives node %s no longer the path %s, which %s. Until then it stays a pool, without new volumes",
+			f.node, path, why))
+	}
+	return true
 }
 
 // changed reports whether the agent has to start again with these paths. The error is why it

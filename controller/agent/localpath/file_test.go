@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,7 +19,7 @@ import (
 
 func TestOpen(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.json")
-	if _, err := Open(file, "node-01"); err == nil || !strings.Contains(err.Error(), file) {
+	if _, err := Open(file, "node-01", nil); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("no file: %v", err)
 	}
 	for text, want := range map[string]string{
@@ -28,7 +29,7 @@ func TestOpen(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		f, err := Open(file, "node-01")
+		f, err := Open(file, "node-01", nil)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want words %q", text, err, want)
 		}
@@ -43,6 +44,8 @@ type fakePools struct {
 	refused  string // by Check
 	returned bool
 	held     map[string]string
+	unknown  bool // one is noted that the agent did not know at its start
+	closed   bool
 }
 
 func (f *fakePools) Check([]string) error {
@@ -53,6 +56,10 @@ func (f *fakePools) Check([]string) error {
 }
 func (f *fakePools) Returned() bool                             { return f.returned }
 func (f *fakePools) Held(_ context.Context, path string) string { return f.held[path] }
+func (f *fakePools) Opened() bool                               { return !f.closed }
+func (f *fakePools) Note(_ context.Context, configured []string) bool {
+	return f.unknown && slices.Equal(configured, []string{"/a", "/b"})
+}
 
 // A changed file has the agent start again, unless it could not start with it or a directory is
 // held. Then one event has the reason, and the agent goes on with the configuration that is in
@@ -61,21 +68,28 @@ func TestFollow(t *testing.T) {
 	config := func(paths string) string { return `{"nodePathMap":[{"node":"node-01","paths":[` + paths + `]}]}` }
 	for name, row := range map[string]struct {
 		text    string
+		had     []string // directories that had volumes
 		pools   fakePools
 		changed bool
 		event   string // the reason and words, "" for none
 	}{
-		"the same":             {text: config(`"/a","/b"`)},
-		"the same otherwise":   {text: config(`"/a/","/b//"`), pools: fakePools{refused: "not asked"}},
-		"possible again":       {text: config(`"/a","/b"`), pools: fakePools{returned: true}, changed: true, event: "ConfigurationChanged"},
-		"one more":             {text: config(`"/a","/b","/c"`), changed: true, event: "ConfigurationChanged"},
-		"one less":             {text: config(`"/a"`), pools: fakePools{held: map[string]string{"/a": "has volumes"}}, changed: true, event: "ConfigurationChanged"},
-		"one less, held":       {text: config(`"/a","/c"`), pools: fakePools{held: map[string]string{"/b": "has volumes: list it"}}, event: "ConfigurationRefused the path /b, which has volumes: list it"},
-		"no pool":              {text: config(`"/a","/b","/c"`), pools: fakePools{refused: "path /c: it is a file"}, event: "ConfigurationRefused path /c: it is a file"},
-		"no pool, one is back": {text: config(`"/a","/b","/c"`), pools: fakePools{refused: "path /c: it is a file", returned: true}, event: "ConfigurationRefused path /c: it is a file"},
-		"no JSON":              {text: "{", event: "ConfigurationRefused config.json is not the configuration"},
-		"wrong":                {text: config(`"b"`), event: `ConfigurationRefused path "b" is not absolute`},
-		"no path left":         {text: `{"nodePathMap":[]}`, event: "ConfigurationRefused nodePathMap is empty"},
+		"the same":                {text: config(`"/a","/b"`)},
+		"the same otherwise":      {text: config(`"/a/","/b//"`), pools: fakePools{refused: "not asked"}},
+		"possible again":          {text: config(`"/a","/b"`), pools: fakePools{returned: true}, changed: true, event: "ConfigurationChanged"},
+		"one more":                {text: config(`"/a","/b","/c"`), changed: true, event: "ConfigurationChanged"},
+		"one less":                {text: config(`"/a"`), pools: fakePools{held: map[string]string{"/a": "has volumes"}}, changed: true, event: "ConfigurationChanged"},
+		"one less, held":          {text: config(`"/a","/c"`), pools: fakePools{held: map[string]string{"/b": "has volumes: list it"}}, event: "ConfigurationRefused the path /b, which has volumes: list it"},
+		"no pool":                 {text: config(`"/a","/b","/c"`), pools: fakePools{refused: "path /c: it is a file"}, event: "ConfigurationRefused path /c: it is a file"},
+		"no pool, one is back":    {text: config(`"/a","/b","/c"`), pools: fakePools{refused: "path /c: it is a file", returned: true}, event: "ConfigurationRefused path /c: it is a file"},
+		"no JSON":                 {text: "{", event: "ConfigurationRefused config.json is not the configuration"},
+		"wrong":                   {text: config(`"b"`), event: `ConfigurationRefused path "b" is not absolute`},
+		"a former one, held":      {text: config(`"/a","/b"`), had: []string{"/b", "/z"}, pools: fakePools{held: map[string]string{"/z": "has volumes: list it"}}, event: "ConfigurationRefused node-01 no longer the path /z, which has volumes: list it"},
+		"a former one, not open":  {text: config(`"/a","/b"`), had: []string{"/z"}, pools: fakePools{closed: true}},
+		"held no more":            {text: config(`"/a","/b"`), had: []string{"/z"}, changed: true, event: "ConfigurationChanged"},
+		"held no more, and wrong": {text: config(`"b"`), had: []string{"/z"}, event: `ConfigurationRefused path "b" is not absolute`},
+		"listed again":            {text: config(`"/a","/b","/z"`), had: []string{"/z"}, pools: fakePools{held: map[string]string{"/z": "has volumes"}}, changed: true, event: "ConfigurationChanged"},
+		"noted meanwhile":         {text: config(`"/a","/b"`), pools: fakePools{unknown: true}, changed: true, event: "ConfigurationChanged"},
+		"no path left":            {text: `{"nodePathMap":[]}`, event: "ConfigurationRefused nodePathMap is empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "config.json")
@@ -85,7 +99,7 @@ func TestFollow(t *testing.T) {
 				}
 			}
 			write(config(`"/a","/b"`))
-			f, err := Open(file, "node-01")
+			f, err := Open(file, "node-01", row.had)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -156,7 +156,8 @@ var reasons = []Reason{
 		When: "the ConfigMap `local-path-config` gives the node other directories; the agent starts again"},
 	{Name: ConfigurationRefused, Type: "Warning", Object: "node",
 		When: "the ConfigMap `local-path-config` was changed and is wrong, names a directory that can be no pool, or " +
-			"lacks one that has volumes; the agent goes on with the one before",
+			"lacks one that has volumes; the agent goes on with the one before. One that starts keeps the path for the " +
+			"volumes that are there",
 		Action: "correct what the message names"},
 	{Name: DeviceConfigInvalid, Type: "Warning", Object: "node",
 		When: "the ConfigMap of the node's disks or its directory cannot be read, or the ConfigMap is wrong; nothing " +

@@ -1,0 +1,161 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"k8s.io/klog/v2"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
+)
+
+// follow ends the agent when the configuration gives this node other directories.
+func (a *agent) follow(ctx context.Context) error {
+	return a.localPath.file.Follow(ctx, a.recorder, &localPools{agent: a, hung: map[string]bool{}})
+}
+
+// localPools implements localpath.Pools.
+type localPools struct {
+	*agent
+	mu   sync.Mutex
+	hung map[string]bool // paths that did not respond to a check; guarded by mu
+}
+
+// Check implements localpath.Pools.
+func (l *localPools) Check(paths []string) error {
+	next, err := l.newLayout(append(slices.Clone(paths), l.localPath.file.Former()...), l.check)
+	if err != nil {
+		return err
+	}
+	out, before := next.leftOut(), l.layout.leftOut()
+	for _, path := range slices.Sorted(maps.Keys(out)) {
+		if before[path] == "" {
+			return fmt.Errorf("path %s: %s", path, out[path])
+		}
+	}
+	return nil
+}
+
+// Returned implements localpath.Pools.
+func (l *localPools) Returned() bool {
+	before := l.layout.leftOut()
+	if len(before) == 0 {
+		return false
+	}
+	now, err := l.newLayout(l.localPath.paths(), l.check)
+	return err == nil && len(now.leftOut()) < len(before)
+}
+
+// check is DataDir.check for a directory that is no pool of this agent yet. A path that does not
+// respond is checked once: each check of it keeps a thread.
+func (l *localPools) check(d *DataDir) error {
+	if pool := l.poolAt(d.Path); pool != nil && pool.NotOffered() == "" && d.configured {
+		return nil
+	}
+	l.mu.Lock()
+	hung := l.hung[d.Path]
+	l.mu.Unlock()
+	if hung {
+		return nil
+	}
+	err := d.check()
+	if errors.As(err, new(*fault.HangError)) {
+		l.mu.Lock()
+		l.hung[d.Path] = true
+		l.mu.Unlock()
+	}
+	return err
+}
+
+// Held implements localpath.Pools. PV_DIR is not held: it stays a pool.
+func (l *localPools) Held(ctx context.Context, path string) string {
+	pool := l.poolAt(path)
+	if pool == nil || path == filepath.Join("/", l.pvDir) {
+		return ""
+	}
+	switch volumes, err := pool.List(); {
+	case err == nil && len(volumes) == 0:
+		return ""
+	case err == nil:
+		return "has volumes: list it again until they are deleted"
+	case pool.ID() != "":
+		return "was open, is not ready, and may have volumes: list it again until it is ready and has none"
+	case errors.Is(err, fault.ErrNotOpened):
+		return "is not opened yet: list it again until the agent is ready"
+	}
+	// It was never open, and may be a wrong path. The last sweep may be old.
+	if err := l.pvs.Sweep(ctx); err != nil {
+		return "may have volumes: list it again until the agent can read all PVs"
+	}
+	if pv := l.namedBy(pool); pv != "" {
+		return fmt.Sprintf("PV %s names: list it again until no PV names it", pv)
+	}
+	return ""
+}
+
+// home returns the pool at PV_DIR, which has the note of the others that have volumes.
+func (l *localPools) home() *volume.Pool { return l.poolAt(filepath.Join("/", l.pvDir)) }
+
+// Opened implements localpath.Pools.
+func (l *localPools) Opened() bool { return !errors.Is(l.home().Ready(), fault.ErrNotOpened) }
+
+// Note implements localpath.Pools. While the pool at PV_DIR is not ready, Note does nothing. A
+// directory that is not ready keeps its note until it is held no more.
+func (l *localPools) Note(ctx context.Context, configured []string) (again bool) {
+	log, home := klog.FromContext(ctx), l.home()
+	before, err := home.Paths()
+	if err != nil && !errors.Is(err, fault.ErrDamaged) {
+		return false
+	}
+	var now []string
+	for _, path := range slices.Compact(slices.Sorted(slices.Values(append(configured, before...)))) {
+		pool := l.poolAt(path)
+		if pool == nil {
+			again = true
+			now = append(now, path)
+		} else if pool != home && l.hasVolumes(ctx, pool, slices.Contains(before, path)) {
+			now = append(now, path)
+		}
+	}
+	if !slices.Equal(now, before) {
+		if err := home.SetPaths(now); err != nil {
+			log.Error(err, "It was not noted which paths of config.json have volumes", "paths", now)
+		}
+	}
+	return again
+}
+
+// hasVolumes reports whether the pool has volumes; if that is not known, whether it had, and is
+// held.
+func (l *localPools) hasVolumes(ctx context.Context, pool *volume.Pool, had bool) bool {
+	if volumes, err := pool.List(); err == nil {
+		return len(volumes) > 0
+	}
+	return had && l.Held(ctx, pool.Path()) != ""
+}
+
+// namedBy returns a PV that names a directory in the pool, "" if there is none.
+func (l *localPools) namedBy(pool *volume.Pool) string {
+	for _, pv := range l.pvs.All() {
+		if named, _ := l.pvs.Names(pv); named == pool {
+			return pv.Name
+		}
+	}
+	return ""
+}
+
+// poolAt returns the pool of the dialect at a path, nil if there is none.
+func (l *localPools) poolAt(path string) *volume.Pool {
+	for _, name := range l.layout.hostPath[contract.LocalPathProvisioner] {
+		if pool := l.pools.Named(name); pool.Path() == path {
+			return pool
+		}
+	}
+	return nil
+}
