@@ -193,9 +193,8 @@ func bind(r record.Record, b Binding) record.Record {
 // watched, in whole seconds, to the time for which the volume was watched. An empty why
 // removes the note, as Bind does. It does nothing if the record has all of that.
 //
-// A bound volume in place that neither Bind nor Transfer has seen since the pool was opened
-// is noted as Unseen: its PV went while no agent ran, maybe with another policy than the
-// recorded one.
+// A bound volume in place that neither Bind nor Transfer has seen since the pool was opened is
+// noted as Unseen: its PV went while no agent ran, maybe with another policy than the recorded one.
 //
 // It also works on a volume that is set aside. The error is ErrNotFound if there is no volume.
 func (p *Pool) NoteOrphan(name, why string, watched time.Duration) (record.Record, error) {

@@ -26,10 +26,9 @@ func (p *Pool) Delete(name string) error {
 	return p.DeleteIf(name, func(Volume) error { return nil })
 }
 
-// DeleteIf is Delete for a caller that decides by the volume: may gets it while no other
-// call works on it, with its record and whether its directory is missing, and an error of may
-// is returned with nothing removed. may must not call the pool. DeleteIf waits for may without
-// a bound.
+// DeleteIf is Delete for a caller that decides by the volume: may gets it while no other call works
+// on it, with its record and whether its directory is missing, and an error of may is returned with
+// nothing removed. may must not call the pool. DeleteIf waits for may without a bound.
 func (p *Pool) DeleteIf(name string, may func(Volume) error) error {
 	return p.withAnyVolume("delete volume", name, func(c *call) error {
 		r, ok := p.records.Get(name)
@@ -88,12 +87,11 @@ func (p *Pool) rollBackDelete(c *call, r record.Record) {
 	}
 }
 
-// finishDelete moves a volume into the trash, and its record beside it. It omits the steps
-// that were done before. The second step decides: before it the volume is set aside, and
-// nothing but a caller that still waits does it, except for an ephemeral volume, whose pod is
-// gone for good. A purge flushes it: until then a start finds the volume set aside, and the
-// entry in the trash, or the record there, shows that a directory of that name is another
-// one.
+// finishDelete moves a volume into the trash, and its record beside it. It omits the steps that
+// were done before. The second step decides: before it the volume is set aside, and nothing but a
+// caller that still waits does it, except for an ephemeral volume, whose pod is gone for good. A
+// purge flushes it: until then a start finds the volume set aside, and the entry in the trash, or
+// the record there, shows that a directory of that name is another one.
 func (p *Pool) finishDelete(c *call, r record.Record) error {
 	trashed, err := inTrash(c, r)
 	if err != nil {

@@ -7,15 +7,13 @@ import (
 )
 
 // BeginMigration begins to replace the PV of a volume by another PV of the same directory. It
-// writes a journal with To, Old and New of the given one, and returns the record with it. Until
-// the migration is over, also after a restart, calls that would delete the volume, or transfer
-// it to another claim, return ErrMigrating. It checks the volume's directory and does not change
-// it.
+// writes a journal with To, Old and New of the given one, and returns the record with it. Until the
+// migration is over, also after a restart, calls that would delete the volume, or transfer it to
+// another claim, return ErrMigrating. It checks the volume's directory and does not change it.
 //
-// The error is ErrNotFound if the volume or its directory is not there, ErrConflict or
-// ErrInUse if something else is in the directory's place, ErrConflict if no PV was seen
-// yet, ErrMigrating if the volume is being migrated already, ErrInvalid if the PVs are too long
-// to be read again.
+// The error is ErrNotFound if the volume or its directory is not there, ErrConflict or ErrInUse if
+// something else is in the directory's place, ErrConflict if no PV was seen yet, ErrMigrating if
+// the volume is being migrated already, ErrInvalid if the PVs are too long to be read again.
 func (p *Pool) BeginMigration(name string, m record.Migration) (record.Record, error) {
 	return resultOf(p.withVolume, "begin the migration of volume", name, func(c *call) (record.Record, error) {
 		r, ok := p.records.Get(name)
@@ -61,9 +59,8 @@ func (p *Pool) putJournal(c *call, step string, r record.Record, m record.Migrat
 	return r, p.putFirst(c, step, r)
 }
 
-// AdvanceMigration changes the journal of a volume whose PV is being replaced, and at its end
-// the UID of the volume's PV, or removes the record. It does nothing if the record has the
-// change.
+// AdvanceMigration changes the journal of a volume whose PV is being replaced, and at its end the
+// UID of the volume's PV, or removes the record. It does nothing if the record has the change.
 //
 // The error is ErrNotFound if there is no volume, ErrConflict if it is not being migrated.
 func (p *Pool) AdvanceMigration(name string, by record.MigrationChange) error {

@@ -88,8 +88,7 @@ func (p *Pool) withPool(op, name string, do func(*call) error) error {
 	return fault.Failed(op, name, p.dir.Do(op, p.inDir(do)))
 }
 
-// withPoolInSteps is withPool for a call that visits many volumes; see
-// pooldir.Opener.DoInSteps.
+// withPoolInSteps is withPool for a call that visits many volumes; see pooldir.Opener.DoInSteps.
 func (p *Pool) withPoolInSteps(op, name string, do func(*call) error) error {
 	return fault.Failed(op, name, p.dir.DoInSteps(op, p.inDir(do)))
 }
@@ -162,8 +161,7 @@ func resultOf[T any](with func(op, name string, do func(*call) error) error, op,
 }
 
 // begin announces the first change of a call to the disk. It returns an error if the caller has
-// left, because the caller then has an error by which nothing was done: reads may have taken
-// long.
+// left, because the caller then has an error by which nothing was done: reads may have taken long.
 func (p *Pool) begin(c *call, name string) error {
 	if err := c.StillWanted(); err != nil {
 		return err

@@ -27,8 +27,7 @@ type Config struct {
 	// Mount is the directory, Path itself or one above it, that must be a mount point of
 	// the host before the pool creates anything; "" requires none. See mount.OfHost.
 	Mount string
-	// Mode is the mode of new volumes whose Spec has none, whatever the umask; 0
-	// means 0777.
+	// Mode is the mode of new volumes whose Spec has none, whatever the umask; 0 means 0777.
 	Mode record.Mode
 	// Label is the SELinux label of new volume directories: pooldir.LabelAuto sets
 	// pooldir.DefaultLabel where the filesystem carries labels, "" sets none.

@@ -10,9 +10,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/space"
 )
 
-// Pools are all pools of one node, in the order of the configuration. A
-// volume's name is unique among them, so that a name alone finds its volume.
-// Methods may be called from many goroutines.
+// Pools are all pools of one node, in the order of the configuration. A volume's name is unique
+// among them, so that a name alone finds its volume. Methods may be called from many goroutines.
 type Pools struct {
 	all []*Pool
 	// names has the locks of Create and Delete. Under one of them a call waits for a disk no
@@ -101,9 +100,8 @@ func (s *Pools) each(do func(*Pool) error) map[*Pool]error {
 
 // Find returns the volume of that name, as Get does, and its pool.
 //
-// The error is ErrNotFound if all pools answered and none has it. If a pool cannot answer,
-// the volume may be there, and the error is that pool's. Pools that are not offered do not
-// count.
+// The error is ErrNotFound if all pools answered and none has it. If a pool cannot answer, the
+// volume may be there, and the error is that pool's. Pools that are not offered do not count.
 func (s *Pools) Find(name string) (*Pool, Volume, error) {
 	if err := CheckName(name); err != nil {
 		return nil, Volume{}, fault.Failed("find volume", name, err)

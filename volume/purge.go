@@ -87,8 +87,7 @@ func (p *Pool) keptInTrash(names []string) (n int) {
 	return n
 }
 
-// tryRecover is recoverLocked for a volume on which no call works; otherwise it does
-// nothing.
+// tryRecover is recoverLocked for a volume on which no call works; otherwise it does nothing.
 func (p *Pool) tryRecover(c *call, name string) (free bool, err error) {
 	unlock, free := p.names.TryLock(name)
 	if !free {

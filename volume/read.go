@@ -201,9 +201,8 @@ func (p *Pool) HasDirectory(name string) (bool, error) {
 	})
 }
 
-// Warnings returns what an administrator should know of an open pool: other users of the
-// node can enter its directory, or recovery left something alone. The pool works all the
-// same.
+// Warnings returns what an administrator should know of an open pool: other users of the node can
+// enter its directory, or recovery left something alone. The pool works all the same.
 func (p *Pool) Warnings() []string {
 	var loose []string
 	open := false

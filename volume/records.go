@@ -70,10 +70,9 @@ func (p *Pool) left(name string) {
 	p.seen.Delete(name)
 }
 
-// Some calls defer a record: they change it in memory, and the next purge writes it, so
-// that the caller does not wait for the disk. Recovery derives the same record from the
-// rest of the disk. A purge waits for no call: it leaves the records of volumes that a call
-// works on to the next purge.
+// Some calls defer a record: they change it in memory, and the next purge writes it, so that the
+// caller does not wait for the disk. Recovery derives the same record from the rest of the disk. A
+// purge waits for no call: it leaves the records of volumes that a call works on to the next purge.
 
 // deferredAtOnce is how many deferred records are written together: enough to share commits
 // of the filesystem's journal, and few enough that their volumes are locked only shortly.

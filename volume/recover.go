@@ -153,9 +153,8 @@ func (p *Pool) recoverNoted(c *call, name string) error {
 // stillOf begins the note about a volume that could not be recovered.
 func stillOf(name string) string { return fmt.Sprintf("volume %s is still ", name) }
 
-// recover brings a volume that is half created or half deleted to the state before or
-// after. It does nothing for any other. The caller holds the volume's lock, or is the only
-// call on the pool.
+// recover brings a volume that is half created or half deleted to the state before or after. It
+// does nothing for any other. The caller holds the volume's lock, or is the only call on the pool.
 func (p *Pool) recover(c *call, name string) error {
 	r, ok := p.records.Get(name)
 	switch {
@@ -205,16 +204,14 @@ func (p *Pool) recoverCreating(c *call, r record.Record) error {
 	r.State = record.Ready
 	err = p.put(c, r)
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		// The claim may have the volume already. A purge writes the record once there is
-		// space.
+		// The claim may have the volume already. A purge writes the record once there is space.
 		p.records.Defer(r)
 		return nil
 	}
 	return err
 }
 
-// recoverDeleting continues a deletion, unless something was mounted on the volume
-// meanwhile.
+// recoverDeleting continues a deletion, unless something was mounted on the volume meanwhile.
 func (p *Pool) recoverDeleting(c *call, r record.Record) error {
 	trashed, err := inTrash(c, r)
 	if err != nil {

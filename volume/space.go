@@ -16,8 +16,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
-// Space returns what the pool has in all and available. Create refuses by the same
-// numbers.
+// Space returns what the pool has in all and available. Create refuses by the same numbers.
 func (p *Pool) Space() (space.Space, error) {
 	return resultOf(p.withPool, "measure pool", p.path, func(c *call) (space.Space, error) {
 		st, err := p.meter(c)

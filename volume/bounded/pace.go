@@ -20,8 +20,7 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Paced returns pace, each step of which is progress of the call. A nil pace
-// takes no time.
+// Paced returns pace, each step of which is progress of the call. A nil pace takes no time.
 func (c *Call) Paced(pace func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		c.Progress()

@@ -14,8 +14,7 @@ var (
 	// ErrNotReady: the pool cannot be used now; its disk may not be mounted,
 	// another process may own it, it may be read-only. Try again later.
 	ErrNotReady = errors.New("pool is not ready")
-	// ErrNotOpened: Open was not called yet, so no record was read. It is an
-	// ErrNotReady.
+	// ErrNotOpened: Open was not called yet, so no record was read. It is an ErrNotReady.
 	ErrNotOpened = fmt.Errorf("%w: it was not opened", ErrNotReady)
 	// ErrInvalid: the request itself is wrong (a name, a size); do not retry.
 	ErrInvalid = errors.New("invalid request")

@@ -42,10 +42,9 @@ const (
 // while it still reports some hundred kilobytes as free.
 const fullBelow = 4 << 20
 
-// A volume with less than volumeFullBelow bytes of its quota left counts as full, or with
-// less than one part in volumeFullShare if that is smaller. btrfs keeps 16 KiB, a metadata
-// block, of any quota, and creates no file while that much is left; XFS and ext4 use the
-// last block.
+// A volume with less than volumeFullBelow bytes of its quota left counts as full, or with less than
+// one part in volumeFullShare if that is smaller. btrfs keeps 16 KiB, a metadata block, of any
+// quota, and creates no file while that much is left; XFS and ext4 use the last block.
 const (
 	volumeFullBelow = 64 << 10
 	volumeFullShare = 16
@@ -67,8 +66,7 @@ type Pool interface {
 	InPlace() []record.Record
 	// ReadCounters brings Usage up to date.
 	ReadCounters()
-	// Usage returns the volume's use, and why the kernel does not enforce its quota; "" if
-	// it does.
+	// Usage returns the volume's use, and why the kernel does not enforce its quota; "" if it does.
 	Usage(volume string) (u space.Usage, lost string)
 }
 

@@ -17,8 +17,7 @@ type Report struct {
 	Trash    []TrashEntry `json:"trash"`   // what a purge will remove, by ID
 	Damaged  []string     `json:"damaged,omitempty"`
 	Warnings []string     `json:"warnings,omitempty"`
-	// Unrecorded are directories without a record, by name. Mounts on them are not
-	// checked.
+	// Unrecorded are directories without a record, by name. Mounts on them are not checked.
 	Unrecorded []Unrecorded `json:"unrecorded,omitempty"`
 }
 
@@ -52,15 +51,13 @@ type Volume struct {
 	Adopted       bool         `json:"adopted,omitempty"`
 	Ephemeral     bool         `json:"ephemeral,omitempty"`
 	Created       time.Time    `json:"created"`
-	// Migration describes the last replacement of the volume's PV; nil if there was
-	// none.
+	// Migration describes the last replacement of the volume's PV; nil if there was none.
 	Migration *Migration `json:"migration,omitempty"`
 	// Orphan is what the agent last noted of a volume whose PV is gone.
 	Orphan record.Orphan `json:"orphan,omitzero"`
 	// Trash is the volume's name in the trash, which differs from that of others of its name.
 	Trash string `json:"-"`
-	// Quota and Used are bytes as the kernel has them now; 0 if it enforces no quota
-	// on the volume.
+	// Quota and Used are bytes as the kernel has them now; 0 if it enforces no quota on the volume.
 	Quota int64 `json:"quota,omitempty"`
 	Used  int64 `json:"used,omitempty"`
 	// Label is the SELinux label of the directory; empty if the filesystem supports none.

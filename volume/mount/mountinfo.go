@@ -45,8 +45,7 @@ func (i Info) SuperOption(name string) bool {
 	return false
 }
 
-// removedMark ends the root of a mount whose directory was removed
-// (seq_dentry in fs/seq_file.c).
+// removedMark ends the root of a mount whose directory was removed (seq_dentry in fs/seq_file.c).
 const removedMark = "//deleted"
 
 // Self returns the mounts that this process sees.

@@ -28,16 +28,14 @@ const (
 )
 
 const (
-	// rootInode is the inode number of every subvolume's directory
-	// (BTRFS_FIRST_FREE_OBJECTID).
+	// rootInode is the inode number of every subvolume's directory (BTRFS_FIRST_FREE_OBJECTID).
 	rootInode = 256
 	// subvolumeReadOnly is the flag of a read-only subvolume (BTRFS_SUBVOL_RDONLY).
 	subvolumeReadOnly = 1 << 1
 	// enableSimple is the command of QUOTA_CTL for squota
 	// (BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA, Linux 6.7).
 	enableSimple = 4
-	// limitReferenced makes a quota count referenced data
-	// (BTRFS_QGROUP_LIMIT_MAX_RFER).
+	// limitReferenced makes a quota count referenced data (BTRFS_QGROUP_LIMIT_MAX_RFER).
 	limitReferenced = 1
 )
 

@@ -20,9 +20,8 @@ var (
 	ErrUnlimited = errors.New("the directory has no quota")
 )
 
-// An Enforcer sets quotas on one filesystem. Directories are open descriptors, not O_PATH
-// ones. All methods may be called by many goroutines, for different directories also at
-// once.
+// An Enforcer sets quotas on one filesystem. Directories are open descriptors, not O_PATH ones. All
+// methods may be called by many goroutines, for different directories also at once.
 type Enforcer interface {
 	// Support returns what the filesystem can do.
 	Support() Support
@@ -46,18 +45,16 @@ type Enforcer interface {
 	// may be lower: nothing more can then be written), ErrForeign, ErrInvalid or ErrNone.
 	Set(dir int, id uint64, want Limit) (uint64, error)
 
-	// Usage returns what the kernel counts for the ID that Set returned for the
-	// directory; 0 stands for the ID that the directory has now. It reads counters,
-	// whatever the size of the tree. Data that was removed a moment ago may still count.
-	// The error is ErrUnlimited if there was no Set, and ErrForeign if the directory now has
-	// another ID: its content may then count for that one, and the result is still that of
-	// id.
+	// Usage returns what the kernel counts for the ID that Set returned for the directory; 0 stands
+	// for the ID that the directory has now. It reads counters, whatever the size of the tree. Data
+	// that was removed a moment ago may still count. The error is ErrUnlimited if there was no Set,
+	// and ErrForeign if the directory now has another ID: its content may then count for that one,
+	// and the result is still that of id.
 	Usage(dir int, id uint64) (Usage, error)
 
-	// Remove removes the directory name from parent with everything in it, and reports
-	// whether it did: false means that the filesystem cannot do that in one step, or not
-	// with this content, and the tree is unchanged. The caller makes sure that nothing is
-	// mounted there.
+	// Remove removes the directory name from parent with everything in it, and reports whether it
+	// did: false means that the filesystem cannot do that in one step, or not with this content,
+	// and the tree is unchanged. The caller makes sure that nothing is mounted there.
 	Remove(parent int, name string) (removed bool, err error)
 
 	// Sweep clears the quotas on the filesystem of dir that belong to no directory any
@@ -100,8 +97,7 @@ type Limit struct {
 	// Bytes on disk, with metadata of the tree if the filesystem counts it. The quota in
 	// force is rounded up to whole blocks.
 	Bytes int64
-	// Inodes: files and directories, the directory itself among them. 0 means no quota
-	// on them.
+	// Inodes: files and directories, the directory itself among them. 0 means no quota on them.
 	Inodes uint64
 }
 

@@ -11,9 +11,8 @@ import (
 type Hooks struct {
 	// Step is called before every change, with its name.
 	Step func(string)
-	// Taken reports whether an ID is recorded for a directory, even if the kernel counts no
-	// inode for it at the moment. No new directory gets such an ID. It may be called by many
-	// goroutines.
+	// Taken reports whether an ID is recorded for a directory, even if the kernel counts no inode
+	// for it at the moment. No new directory gets such an ID. It may be called by many goroutines.
 	Taken func(id uint64) bool
 }
 

@@ -8,9 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Commands of quotactl_fd(2) for project quota: QCMD(cmd, PRJQUOTA) of
-// include/uapi/linux/quota.h and dqblk_xfs.h. The generic quota code behind
-// ext4 answers those of XFS, too (fs/quota/quota.c).
+// Commands of quotactl_fd(2) for project quota: QCMD(cmd, PRJQUOTA) of include/uapi/linux/quota.h
+// and dqblk_xfs.h. The generic quota code behind ext4 answers those of XFS, too (fs/quota/quota.c).
 const (
 	getQuota     = 0x5803<<8 | projectQuota // Q_XGETQUOTA
 	setLimits    = 0x5804<<8 | projectQuota // Q_XSETQLIM

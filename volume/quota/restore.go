@@ -2,9 +2,8 @@ package quota
 
 import "fmt"
 
-// A Restorer is an Enforcer for directories whose ID root in the volume's pod can
-// change. Only project quota has such IDs: the ID of a btrfs volume is the ID of its
-// subvolume.
+// A Restorer is an Enforcer for directories whose ID root in the volume's pod can change. Only
+// project quota has such IDs: the ID of a btrfs volume is the ID of its subvolume.
 type Restorer interface {
 	Enforcer
 

@@ -17,10 +17,9 @@ func (s *Store) Put(dir int, step func(string), records ...Record) error {
 	})
 }
 
-// PutNew is Put for a volume that has no record, and waits for the disk but once:
-// for the record and what is beside it, such as the directory of records. A crash
-// may leave an empty record, so nothing may have the volume's name before; see
-// Loaded.
+// PutNew is Put for a volume that has no record, and waits for the disk but once: for the record
+// and what is beside it, such as the directory of records. A crash may leave an empty record, so
+// nothing may have the volume's name before; see Loaded.
 func (s *Store) PutNew(dir int, step func(string), r Record, beside ...int) error {
 	return s.write(dir, []Record{r}, func(files []file.Content) error {
 		err := file.Create(dir, files[0], step, beside...)

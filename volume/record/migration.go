@@ -8,17 +8,15 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
-// Migration is the journal of a volume whose PV is replaced by another one of
-// the same name, while the directory stays as it is. It is on the pool, so that
-// it survives restarts and users of the volume cannot edit it. A journal is never changed,
-// only replaced.
+// Migration is the journal of a volume whose PV is replaced by another one of the same name, while
+// the directory stays as it is. It is on the pool, so that it survives restarts and users of the
+// volume cannot edit it. A journal is never changed, only replaced.
 type Migration struct {
 	Step MigrationStep `json:"step"`
 	// To is the kind of PV that is wanted, in a word of the caller's.
 	To string `json:"to"`
-	// Old is the PV before the migration, and New the PV that replaces it, as the
-	// caller wrote them. The package does not read them. A migration that is done
-	// has the old one alone.
+	// Old is the PV before the migration, and New the PV that replaces it, as the caller wrote
+	// them. The package does not read them. A migration that is done has the old one alone.
 	Old json.RawMessage `json:"old"`
 	New json.RawMessage `json:"new,omitempty"`
 	// Adopted: the record was created with this journal, or with one that it replaced, because
@@ -108,9 +106,8 @@ func StopMigration(why string) MigrationChange {
 		change: func(r *Record) { r.Migration.Stopped = why }}
 }
 
-// FinishMigration ends the migration: the caller has seen the new PV, whose UID the record
-// gets. The journal keeps the old one, for a way back, and a note of what is left to do, which
-// may be "".
+// FinishMigration ends the migration: the caller has seen the new PV, whose UID the record gets.
+// The journal keeps the old one, for a way back, and a note of what is left to do, which may be "".
 func FinishMigration(uid, note string) MigrationChange {
 	return MigrationChange{Op: opFinish, Step: "finish", change: func(r *Record) {
 		r.PVUID = uid
@@ -119,10 +116,9 @@ func FinishMigration(uid, note string) MigrationChange {
 	}}
 }
 
-// FinishReturn is FinishMigration for a migration that restored the PV of the one before. It
-// keeps the journal of neither. With forget, which the caller sets if another program manages
-// the directory, the same write removes a record that the migration before created; others
-// stay.
+// FinishReturn is FinishMigration for a migration that restored the PV of the one before. It keeps
+// the journal of neither. With forget, which the caller sets if another program manages the
+// directory, the same write removes a record that the migration before created; others stay.
 func FinishReturn(uid string, forget bool) MigrationChange {
 	return MigrationChange{Op: opFinish, Step: "finish", forget: forget, change: func(r *Record) {
 		r.PVUID, r.Migration = uid, nil

@@ -14,8 +14,7 @@ type Mode uint32
 // maxMode has all bits that a Mode can have.
 const maxMode = 0o3777
 
-// ParseMode parses an octal number such as 0770. The error is an ErrInvalid that
-// names the text.
+// ParseMode parses an octal number such as 0770. The error is an ErrInvalid that names the text.
 func ParseMode(text string) (Mode, error) {
 	bits, err := strconv.ParseUint(text, 8, 12)
 	if err != nil {
@@ -31,8 +30,7 @@ func ParseMode(text string) (Mode, error) {
 	return m, nil
 }
 
-// Check returns an ErrInvalid if the mode has bits that a volume cannot have, such
-// as setuid.
+// Check returns an ErrInvalid if the mode has bits that a volume cannot have, such as setuid.
 func (m Mode) Check() error {
 	if m&^maxMode != 0 {
 		return fmt.Errorf("%w: mode %v has other bits than permissions, setgid (2000) and sticky (1000)", fault.ErrInvalid, m)

@@ -10,9 +10,8 @@ import (
 	"sync"
 )
 
-// A Store holds the records of one pool, in memory and on the disk. Methods may be
-// called from many goroutines. A caller that changes a record holds the lock of the
-// volume's name.
+// A Store holds the records of one pool, in memory and on the disk. Methods may be called from many
+// goroutines. A caller that changes a record holds the lock of the volume's name.
 type Store struct {
 	left func(name string)
 
@@ -59,8 +58,7 @@ func (s *Store) replace(r Record) {
 	s.records[r.Name] = r
 }
 
-// countID adds so many volumes to those with the ID of the record. The caller holds
-// mu.
+// countID adds so many volumes to those with the ID of the record. The caller holds mu.
 func (s *Store) countID(r Record, volumes int) {
 	if r.QuotaID == 0 {
 		return
@@ -203,8 +201,7 @@ func (s *Store) Each(do func(Record)) {
 // InPlace returns the records of the volumes that are in place, by name.
 func (s *Store) InPlace() []Record { return s.Sorted(Record.InPlace) }
 
-// Unfinished returns the records of the volumes that are half made or half deleted,
-// by name.
+// Unfinished returns the records of the volumes that are half made or half deleted, by name.
 func (s *Store) Unfinished() []Record {
 	return s.Sorted(func(r Record) bool { return !r.InPlace() })
 }

@@ -12,18 +12,16 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// The space that a volume uses is part of its allocation, so used space must not also
-// reduce what is available to others. The more use is known, the more is available.
-// Therefore the known use must never exceed the true use. Measurements are old, and are
-// not taken at one moment:
+// The space that a volume uses is part of its allocation, so used space must not also reduce what
+// is available to others. The more use is known, the more is available. Therefore the known use
+// must never exceed the true use. Measurements are old, and are not taken at one moment:
 //
 //   - A volume may remove data after its measurement. Free space then rises. Every rise is
 //     subtracted from all measurements before it.
-//   - One volume may remove data while another writes as much. Free space does not show
-//     that, and a walk takes long enough to find such data in both volumes. The lesser of
-//     two walks counts: a volume that only grew, or only shrank, between them used at
-//     least that much when the second walk began. Counters are read within milliseconds
-//     and need no second reading.
+//   - One volume may remove data while another writes as much. Free space does not show that, and a
+//     walk takes long enough to find such data in both volumes. The lesser of two walks counts: a
+//     volume that only grew, or only shrank, between them used at least that much when the second
+//     walk began. Counters are read within milliseconds and need no second reading.
 //   - Pools are measured one after the other, and so are counters and walks. Data that is
 //     new in one measurement may have been moved there. It is subtracted, like a rise,
 //     from all measurements before. Counters of several pools are read together.
@@ -32,10 +30,9 @@ import (
 //
 // Two cases remain:
 //
-//   - Data is written outside of the volumes while as much is removed in them. The agent
-//     notices that if it reads free space between the two, and otherwise with the next
-//     measurement. Until then the result is the one that data written after the allocation
-//     would cause.
+//   - Data is written outside of the volumes while as much is removed in them. The agent notices
+//     that if it reads free space between the two, and otherwise with the next measurement. Until
+//     then the result is the one that data written after the allocation would cause.
 //   - Data moves unseen into a volume that is then deleted. It counts for the volume that
 //     it came from until it leaves the trash.
 

@@ -13,10 +13,9 @@ import (
 // Member is a pool of this process.
 type Member interface {
 	Ledger() *Ledger
-	// Read appends a reading of the pool's counters to before. It must not wait for other
-	// calls: two pools that wait for each other here, and a third call that waits to
-	// reopen one of them, would be a deadlock. If it would have to wait, it returns
-	// before unchanged.
+	// Read appends a reading of the pool's counters to before. It must not wait for other calls:
+	// two pools that wait for each other here, and a third call that waits to reopen one of them,
+	// would be a deadlock. If it would have to wait, it returns before unchanged.
 	Read(c *bounded.Call, before []Reading) []Reading
 }
 
@@ -25,9 +24,8 @@ type Member interface {
 type Filesystems struct {
 	pools []Member
 
-	// mu makes a check and its allocation one step for all pools. It is held for sums
-	// over memory only, never while a disk is read. Its holder may take the mu of one
-	// ledger after the other.
+	// mu makes a check and its allocation one step for all pools. It is held for sums over memory
+	// only, never while a disk is read. Its holder may take the mu of one ledger after the other.
 	mu    sync.Mutex
 	rises map[string]*rise // by filesystem; guarded by mu
 }

@@ -1,9 +1,8 @@
 // Package trash keeps the volumes of a pool that were deleted until their data
 // is removed, and removes it.
 //
-// Move renames a volume into the trash directory of the pool, under the name
-// that its record has for that. An Emptying removes the entries at a bounded
-// rate and in turns, so that a large volume does not delay the others. The record
-// of an entry is beside it as <id>.json. It has the reason if an entry cannot be
-// removed, and is removed after the entry.
+// Move renames a volume into the trash directory of the pool, under the name that its record has
+// for that. An Emptying removes the entries at a bounded rate and in turns, so that a large volume
+// does not delay the others. The record of an entry is beside it as <id>.json. It has the reason if
+// an entry cannot be removed, and is removed after the entry.
 package trash

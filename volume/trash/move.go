@@ -10,9 +10,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
-// Move renames a volume's directory into the trash, where it is the entry id. The
-// caller flushes both directories. The error is ErrInUse where something is mounted
-// on the directory.
+// Move renames a volume's directory into the trash, where it is the entry id. The caller flushes
+// both directories. The error is ErrInUse where something is mounted on the directory.
 func (t *Trash) Move(d *pooldir.Dir, name, id string) error {
 	move := func() error {
 		return unix.Renameat2(d.Base, name, d.Trash, id, unix.RENAME_NOREPLACE)

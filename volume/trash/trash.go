@@ -93,17 +93,15 @@ func (e *Emptying) Names() ([]string, error) {
 	return names, nil
 }
 
-// Round gives every entry among the names one turn, except those that are still
-// being moved to the trash. It reports whether entries were cut short and another
-// round is due. If a turn cannot remove anything of an entry, that entry is
-// stuck and gets no further turn.
+// Round gives every entry among the names one turn, except those that are still being moved to the
+// trash. It reports whether entries were cut short and another round is due. If a turn cannot
+// remove anything of an entry, that entry is stuck and gets no further turn.
 func (e *Emptying) Round(ctx context.Context, names []string, moving map[string]bool) (again bool, err error) {
 	if len(names) == 0 {
 		return false, errors.Join(e.reportStuck(), e.disk.ClearQuotas())
 	}
-	// An entry goes only once its record is in the trash for good. A power cut
-	// could bring the record back otherwise, and a start would take for the
-	// volume whatever has its name by then.
+	// An entry goes only once its record is in the trash for good. A power cut could bring the
+	// record back otherwise, and a start would take for the volume whatever has its name by then.
 	e.trash.step("purge.flush")
 	if err := file.Flush(e.dir.Records, e.dir.Trash); err != nil {
 		return false, err

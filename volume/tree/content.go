@@ -52,8 +52,7 @@ func (d *contents) copy(in, out int, size int64, step func() error) error {
 		case unix.EOPNOTSUPP, unix.ENOTTY, unix.EXDEV, unix.ENOSYS:
 			d.unshared = true
 		case unix.EINVAL, unix.ETXTBSY, unix.EPERM, unix.EINTR:
-			// This file alone cannot be cloned: a swap file, or a file of btrfs without
-			// checksums.
+			// This file alone cannot be cloned: a swap file, or a file of btrfs without checksums.
 		default:
 			return err
 		}

@@ -17,9 +17,8 @@ func Empty(dir int) (bool, error) {
 	return empty && err == nil, err
 }
 
-// names calls do for the entries of a directory as one read from its
-// beginning returns them, until do returns false. Entries removed meanwhile
-// may be among them; entries added may or may not.
+// names calls do for the entries of a directory as one read from its beginning returns them, until
+// do returns false. Entries removed meanwhile may be among them; entries added may or may not.
 func names(dir int, do func(name string) bool) error {
 	if _, err := unix.Seek(dir, 0, 0); err != nil {
 		return err

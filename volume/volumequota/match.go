@@ -46,21 +46,18 @@ func (d *Dir) Match(r record.Record) (id uint64, err error) {
 	return id, err
 }
 
-// inForce compares the quota in force with the recorded one, which was rounded up to
-// whole blocks.
+// inForce compares the quota in force with the recorded one, which was rounded up to whole blocks.
 func (d *Dir) inForce(u quota.Usage, r record.Record) bool {
 	want, _ := d.wanted(r)
 	return u.Limit.Inodes == want.Inodes && u.Limit.Bytes >= want.Bytes && u.Limit.Bytes-want.Bytes < d.block
 }
 
-// errShared is an ErrConflict: the records do not show to which of two volumes an ID
-// belongs.
+// errShared is an ErrConflict: the records do not show to which of two volumes an ID belongs.
 var errShared = fmt.Errorf("%w: another volume is recorded with its ID, too", fault.ErrConflict)
 
-// restore sets the recorded ID on the directory of a volume that has another one, and shows
-// the administrator a note. It does nothing for a volume without a recorded ID. On error
-// the directory is unchanged. The error is errShared if another volume is recorded with the
-// same ID.
+// restore sets the recorded ID on the directory of a volume that has another one, and shows the
+// administrator a note. It does nothing for a volume without a recorded ID. On error the directory
+// is unchanged. The error is errShared if another volume is recorded with the same ID.
 func (d *Dir) restore(dir int, r record.Record) (err error) {
 	if r.QuotaID == 0 {
 		return nil

@@ -32,8 +32,7 @@ type Config struct {
 	Note func(text string)
 }
 
-// Quotas are the quotas of the volumes of one pool. Methods may be called from many
-// goroutines.
+// Quotas are the quotas of the volumes of one pool. Methods may be called from many goroutines.
 type Quotas struct {
 	config Config
 
@@ -153,8 +152,7 @@ func Validate(policy record.QuotaPolicy, inodes uint64) error {
 	return nil
 }
 
-// Check returns ErrNoQuotas if the policy requires a quota that the filesystem does not
-// enforce.
+// Check returns ErrNoQuotas if the policy requires a quota that the filesystem does not enforce.
 func Check(support quota.Support, policy record.QuotaPolicy, inodes uint64) error {
 	switch {
 	case policy != record.QuotaRequired:

@@ -54,8 +54,7 @@ func (d *Dir) Set(dir int, r record.Record) (id uint64, err error) {
 	return id, nil
 }
 
-// MakeStaged makes the directory of a new volume in staging, of the kind that its quota
-// needs.
+// MakeStaged makes the directory of a new volume in staging, of the kind that its quota needs.
 func (d *Dir) MakeStaged(r record.Record) error {
 	if _, ok := d.wanted(r); ok {
 		return d.enforcer.Make(d.dir.Staging, r.Name)
@@ -111,9 +110,8 @@ func Usage(enforcer quota.Enforcer, base int, r record.Record) (quota.Usage, err
 	return enforcer.Usage(dir, r.QuotaID)
 }
 
-// Meter is Usage for the accounting of space. It also checks that the directory has its
-// recorded ID. If it has another, Meter still returns what the kernel counts for the
-// recorded one.
+// Meter is Usage for the accounting of space. It also checks that the directory has its recorded
+// ID. If it has another, Meter still returns what the kernel counts for the recorded one.
 func (d *Dir) Meter(r record.Record) (u quota.Usage, err error) {
 	u, err = d.Usage(r)
 	var lost error
@@ -132,9 +130,8 @@ func (d *Dir) Meter(r record.Record) (u quota.Usage, err error) {
 // recorded returns how many volumes on the filesystem are recorded with a quota ID.
 func (d *Dir) recorded(id uint64) int { return d.quotas.config.Recorded(d.dir.Filesystem, id) }
 
-// CountedElsewhere returns a function that reports whether the kernel counts an open file
-// for a recorded volume, because it has that volume's quota ID; nil if files have no such
-// IDs.
+// CountedElsewhere returns a function that reports whether the kernel counts an open file for a
+// recorded volume, because it has that volume's quota ID; nil if files have no such IDs.
 func (d *Dir) CountedElsewhere() func(fd int) bool {
 	if m := d.Support.Method; m != quota.MethodXFS && m != quota.MethodExt4 {
 		return nil

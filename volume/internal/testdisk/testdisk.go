@@ -46,8 +46,7 @@ func Image(t testing.TB, kind string) string {
 	return image
 }
 
-// Mount makes a filesystem of the kind and mounts it in a new directory, until
-// the test ends.
+// Mount makes a filesystem of the kind and mounts it in a new directory, until the test ends.
 func Mount(t testing.TB, kind string) string {
 	t.Helper()
 	image := Image(t, kind)
@@ -56,16 +55,14 @@ func Mount(t testing.TB, kind string) string {
 	return dir
 }
 
-// Attach mounts an image at dir until the test ends, if it is not detached
-// before.
+// Attach mounts an image at dir until the test ends, if it is not detached before.
 func Attach(t testing.TB, image, dir string, options ...string) {
 	t.Helper()
 	Run(t, "mount", "-o", strings.Join(append([]string{"loop"}, options...), ","), image, dir)
 	t.Cleanup(func() { Detach(t, dir) })
 }
 
-// Detach unmounts whatever is mounted at dir. The loop device of an image goes
-// with its mount.
+// Detach unmounts whatever is mounted at dir. The loop device of an image goes with its mount.
 func Detach(t testing.TB, dir string) {
 	t.Helper()
 	for {
