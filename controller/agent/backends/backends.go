@@ -109,8 +109,7 @@ func (s *Backends) Refusal(sc *storagev1.StorageClass) (why string) {
 	return why
 }
 
-// NotOffered returns the refusal of a claim whose pool is configured here, but not
-// served.
+// NotOffered returns the refusal of a claim whose pool is configured here, but not served.
 func (s *Backends) NotOffered(pool *volume.Pool) string {
 	return fmt.Sprintf("node %s does not serve this claim from pool %s in %s: %s; or use a class with another pool",
 		s.node, pool.Name(), pool.Path(), pool.NotOffered())

@@ -14,8 +14,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// Served is a dialect whose claims and PVs the agent serves, and the pools of their
-// volumes.
+// Served is a dialect whose claims and PVs the agent serves, and the pools of their volumes.
 type Served struct {
 	contract.Dialect
 	Pools []*volume.Pool

@@ -28,8 +28,7 @@ type published struct {
 // requests more than all but the last thousandth of the available space.
 const significant = 11
 
-// roundDown clears all but the significant bits. Round sizes such as 10Gi and 1500Mi do
-// not change.
+// roundDown clears all but the significant bits. Round sizes such as 10Gi and 1500Mi do not change.
 func roundDown(bytes int64) int64 {
 	cut := max(0, bits.Len64(uint64(bytes))-significant)
 	return bytes >> cut << cut

@@ -12,12 +12,11 @@
 //	informers.go  watches classes and this node's objects
 //	status.go     why objects cannot be published
 //
-// The scheduler finds an object by its class and by the Node's labels. It filters out a
-// node without an object, or with a maximumVolumeSize below the claim's request
-// (pkg/scheduler/framework/plugins/volumebinding of Kubernetes). If the size is too
-// high, the agent refuses the claim and gives it back to the scheduler. If it is too
-// low, the claim goes to another node although it would fit. Sizes are therefore rounded
-// down by at most a thousandth.
+// The scheduler finds an object by its class and by the Node's labels. It filters out a node
+// without an object, or with a maximumVolumeSize below the claim's request
+// (pkg/scheduler/framework/plugins/volumebinding of Kubernetes). If the size is too high, the agent
+// refuses the claim and gives it back to the scheduler. If it is too low, the claim goes to another
+// node although it would fit. Sizes are therefore rounded down by at most a thousandth.
 //
 // Objects outlive the agent. After a restart it writes only what differs.
 package capacity

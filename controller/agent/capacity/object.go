@@ -73,8 +73,7 @@ func sameKey(a, b *storagev1.CSIStorageCapacity) bool {
 	return a.StorageClassName == b.StorageClassName && apiequality.Semantic.DeepEqual(a.NodeTopology, b.NodeTopology)
 }
 
-// sameMetadata reports whether an object has the wanted owner and labels. It ignores
-// other labels.
+// sameMetadata reports whether an object has the wanted owner and labels. It ignores other labels.
 func sameMetadata(o, want *storagev1.CSIStorageCapacity) bool {
 	for key, value := range want.Labels {
 		if v, ok := o.Labels[key]; !ok || v != value {

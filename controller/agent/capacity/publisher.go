@@ -126,8 +126,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 // requestPass causes another pass. It never blocks.
 func (p *Publisher) requestPass() { sleep.Wake(p.wake) }
 
-// loop runs a pass when one is requested, and every readEvery for writes whose delay is
-// over.
+// loop runs a pass when one is requested, and every readEvery for writes whose delay is over.
 func (p *Publisher) loop(ctx context.Context) {
 	failing := wait.Backoff{Duration: pace, Factor: 2, Jitter: 0.1, Steps: 1 << 30, Cap: retryLast}
 	retry := failing

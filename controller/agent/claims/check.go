@@ -120,9 +120,8 @@ func (r *unservedRecorder) isMissingObject(key, name string,
 	return !exists && err == nil, true
 }
 
-// checkChosen gives a claim back to the scheduler if the chosen node does not exist. If the
-// agent may not, as with the policies of manifests/policy, it records an event with the
-// command.
+// checkChosen gives a claim back to the scheduler if the chosen node does not exist. If the agent
+// may not, as with the policies of manifests/policy, it records an event with the command.
 func (r *unservedRecorder) checkChosen(ctx context.Context, p *pendingClaim) answer {
 	if missing, asked := r.isMissingNode(ctx, p.named); !missing {
 		return answer{asked, existsFor}

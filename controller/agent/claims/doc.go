@@ -1,6 +1,5 @@
-// Package claims decides which claims of the cluster are local to one node, and
-// watches only those, so that an agent's memory grows with its node and not with
-// the cluster.
+// Package claims decides which claims of the cluster are local to one node, and watches only those,
+// so that an agent's memory grows with its node and not with the cluster.
 //
 //	claims.go      the local claims, as the provisioner sees them
 //	placement.go   local, remote or unassigned? (pure)

@@ -47,17 +47,15 @@ type source struct {
 
 // listener follows the claims of the cluster.
 type listener struct {
-	// placed is called with each claim and its placement, and with remote if the claim
-	// was deleted.
+	// placed is called with each claim and its placement, and with remote if the claim was deleted.
 	placed func(*corev1.PersistentVolumeClaim, placement)
 	// forget is called before all claims are listed again. Those that were deleted
 	// meanwhile are not reported.
 	forget func()
 }
 
-// RememberMost is the number of deleted claims that are remembered, and of PVs that
-// the library has finished with. A node deletes fewer before the watch reports all of
-// them.
+// RememberMost is the number of deleted claims that are remembered, and of PVs that the library has
+// finished with. A node deletes fewer before the watch reports all of them.
 const RememberMost = 4096
 
 // newFilter returns a filter of source. The caller fills the caches that the placer

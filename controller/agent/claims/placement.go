@@ -24,15 +24,12 @@ const (
 	// unchosen: the scheduler has yet to choose one of the nodes that publish enough
 	// space for its class. There may be none.
 	unchosen
-	// unassigned: names our provisioner and no node, and the scheduler will not
-	// choose one.
+	// unassigned: names our provisioner and no node, and the scheduler will not choose one.
 	unassigned
-	// unscheduled: only the scheduler may place it, and its class keeps the
-	// scheduler from that.
+	// unscheduled: only the scheduler may place it, and its class keeps the scheduler from that.
 	unscheduled
-	// unserved: no node is chosen yet, and the pool of its class is not offered
-	// here. Such a pool has no space to publish, so the scheduler may never choose a
-	// node.
+	// unserved: no node is chosen yet, and the pool of its class is not offered here. Such a pool
+	// has no space to publish, so the scheduler may never choose a node.
 	unserved
 	// unknown: its class does not exist yet. The claim is held and placed again when
 	// the class appears.

@@ -16,9 +16,8 @@ type stream struct {
 	out    chan watch.Event
 	done   chan struct{}
 	once   sync.Once
-	// version is the last resourceVersion of the source. A claim that is sent again
-	// has an older one, and the reader would resume the watch from there, so a
-	// bookmark with version follows it.
+	// version is the last resourceVersion of the source. A claim that is sent again has an older
+	// one, and the reader would resume the watch from there, so a bookmark with version follows it.
 	version string
 }
 

@@ -33,8 +33,7 @@ var (
 	// settleDelay is the time after the start in which this agent waits longer: other
 	// agents may be starting too, and have published nothing yet.
 	settleDelay = timing.Scaled(30 * time.Second)
-	// recheckDelay is the pause before a claim is checked again if no answer was
-	// possible.
+	// recheckDelay is the pause before a claim is checked again if no answer was possible.
 	recheckDelay = timing.Scaled(time.Minute)
 )
 

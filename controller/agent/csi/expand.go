@@ -11,9 +11,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/agent/csi/target"
 )
 
-// ControllerExpandVolume grows a volume, published or not. It does nothing if the
-// volume has that size or more. No node expansion is needed: the directory has no
-// filesystem of its own.
+// ControllerExpandVolume grows a volume, published or not. It does nothing if the volume has that
+// size or more. No node expansion is needed: the directory has no filesystem of its own.
 func (s *Server) ControllerExpandVolume(_ context.Context,
 	req *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
 	bytes, err := newSize(req)

@@ -13,9 +13,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// tokenPrefix begins the token of the next page; the last name of this page ends it.
-// Volumes that are created or deleted between two pages thus neither shift the others
-// nor make a token invalid.
+// tokenPrefix begins the token of the next page; the last name of this page ends it. Volumes that
+// are created or deleted between two pages thus neither shift the others nor make a token invalid.
 const tokenPrefix = "after:"
 
 // ListVolumes returns the volumes of all pools, sorted by name. It omits ephemeral

@@ -26,8 +26,7 @@ type Config struct {
 	NodeID string
 	// KubeletDir is the kubelet's directory; every target is below it.
 	KubeletDir string
-	// Pools of the node. The caller opens and closes them; New accepts pools that
-	// are not ready.
+	// Pools of the node. The caller opens and closes them; New accepts pools that are not ready.
 	Pools *volume.Pools
 	// WholeDisk returns the size of the filesystem as the capacity of a new volume,
 	// as older drivers did. PVs then show that size.
@@ -35,13 +34,11 @@ type Config struct {
 	// Adopt is set if this process sees no PVs. A directory of an older driver then
 	// gets its record when a call names it.
 	Adopt bool
-	// Unknown is called when a volume without a record is to be published: the agent
-	// may not have adopted the volume of a new PV yet. It must not block. nil does
-	// nothing.
+	// Unknown is called when a volume without a record is to be published: the agent may not have
+	// adopted the volume of a new PV yet. It must not block. nil does nothing.
 	Unknown func()
-	// Changed is called after a volume of the pool was created, grown or deleted: its
-	// available space has changed, and its trash may have grown. It must not block.
-	// nil does nothing.
+	// Changed is called after a volume of the pool was created, grown or deleted: its available
+	// space has changed, and its trash may have grown. It must not block. nil does nothing.
 	Changed func(*volume.Pool)
 }
 
@@ -59,8 +56,7 @@ type Server struct {
 	inline  *inline.Volumes
 }
 
-// New returns a driver that does not serve yet. The error names the setting that is
-// wrong.
+// New returns a driver that does not serve yet. The error names the setting that is wrong.
 func New(c Config) (*Server, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("configure the CSI driver: %w", err)
@@ -94,10 +90,9 @@ func paths(pools *volume.Pools) (all []string) {
 // Metrics returns the driver's collector: a histogram of its calls.
 func (s *Server) Metrics() prometheus.Collector { return s.seconds }
 
-// Serve serves calls on the socket until the context ends, and then closes the
-// socket. Meanwhile it deletes inline volumes whose pods are gone. Calls in flight
-// have a second to end. It returns the error of a socket that fails, and nil if the
-// context ends.
+// Serve serves calls on the socket until the context ends, and then closes the socket. Meanwhile it
+// deletes inline volumes whose pods are gone. Calls in flight have a second to end. It returns the
+// error of a socket that fails, and nil if the context ends.
 func (s *Server) Serve(ctx context.Context, l *kubelet.Socket) error {
 	g := grpc.NewServer(grpc.UnaryInterceptor(s.intercept(ctx)))
 	csi.RegisterIdentityServer(g, s)

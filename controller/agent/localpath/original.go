@@ -40,9 +40,8 @@ type Original struct {
 	unread      atomic.Pointer[error] // why they cannot be read; nil if they can
 }
 
-// NewOriginal returns an Original that is not run yet. namespaces are those in which the
-// Deployment counts. changed is called when the provisioner has gone, or was never there; it
-// must not block.
+// NewOriginal returns an Original that is not run yet. namespaces are those in which the Deployment
+// counts. changed is called when the provisioner has gone, or was never there; it must not block.
 func NewOriginal(client kubernetes.Interface, recorder *events.Recorder, node string, namespaces []string,
 	changed func()) *Original {
 	return &Original{

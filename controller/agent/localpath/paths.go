@@ -7,8 +7,7 @@ import (
 	"slices"
 )
 
-// Paths are the directories that a configuration gives one node. The zero value gives
-// it none.
+// Paths are the directories that a configuration gives one node. The zero value gives it none.
 type Paths struct {
 	node    string
 	every   []string            // of every class; nil if classes differ or the node has none
@@ -36,8 +35,7 @@ func (n nodePaths) of(node string) []string {
 	return n[DefaultNode]
 }
 
-// All returns the directories of all classes, sorted, each once. They are the node's
-// pools.
+// All returns the directories of all classes, sorted, each once. They are the node's pools.
 func (p *Paths) All() []string {
 	all := slices.Clone(p.every)
 	for _, paths := range p.classes {

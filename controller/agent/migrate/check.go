@@ -133,8 +133,7 @@ func mountedAt(pool *volume.Pool, v volume.Volume) (at string, err error) {
 	return at, err
 }
 
-// node reads whether CSI PVs can be used on this node. Pods are read when a verdict
-// needs them.
+// node reads whether CSI PVs can be used on this node. Pods are read when a verdict needs them.
 func (m *Migrator) node(ctx context.Context) *node {
 	return &node{mode: m.mode, driver: m.driver, name: m.name, used: m.used, pvs: m.pvs, unserved: m.unserved(ctx),
 		localUser: m.localUsers(ctx), remoteUser: m.remoteUsers(ctx)}

@@ -1,8 +1,7 @@
-// Package migrate replaces the hostPath PV of a volume by a CSI PV, and back. The
-// directory and its files do not change. Neither a PV's source nor a claim's volumeName
-// can be edited, so the agent deletes the PV and creates one of the same name whose
-// claimRef has the claim's UID. The claim is Lost for a moment in between. Running pods
-// keep their mounts.
+// Package migrate replaces the hostPath PV of a volume by a CSI PV, and back. The directory and its
+// files do not change. Neither a PV's source nor a claim's volumeName can be edited, so the agent
+// deletes the PV and creates one of the same name whose claimRef has the claim's UID. The claim is
+// Lost for a moment in between. Running pods keep their mounts.
 //
 //	migrator.go           the loop: check all PVs of this node, then migrate
 //	mode.go               the flag, and the annotation on a PV

@@ -105,9 +105,8 @@ func source(pv *corev1.PersistentVolume) corev1.PersistentVolumeSource {
 	return s
 }
 
-// edited reports whether a PV was changed since it was read in a way that the new PV
-// would lack. It ignores the reclaim policy, which the migration changes, and
-// finalizers.
+// edited reports whether a PV was changed since it was read in a way that the new PV would lack. It
+// ignores the reclaim policy, which the migration changes, and finalizers.
 func edited(before, now *corev1.PersistentVolume) bool {
 	plain := func(pv *corev1.PersistentVolume) (corev1.PersistentVolumeSpec, map[string]string) {
 		spec, annotations := *pv.Spec.DeepCopy(), maps.Clone(pv.Annotations)

@@ -24,24 +24,21 @@ import (
 const (
 	// pace is the least pause between two checks.
 	pace = time.Second
-	// batch is the number of migrations that begin between two checks, and batchFor is
-	// when no other one begins: a webhook may take long to answer, and open migrations
-	// wait.
+	// batch is the number of migrations that begin between two checks, and batchFor is when no
+	// other one begins: a webhook may take long to answer, and open migrations wait.
 	batch    = 32
 	batchFor = 30 * time.Second
 )
 
-// checkEvery is the pause between two checks if no PV changes; the agent does
-// not watch pods.
+// checkEvery is the pause between two checks if no PV changes; the agent does not watch pods.
 var checkEvery = timing.Scaled(15 * time.Second)
 
 // PVs is what a Migrator needs of the node's PVs.
 type PVs interface {
-	// Validate returns the volume of a PV of this node, and its pool, if the agent
-	// accepts both, also during a migration. The error is an ErrNotReady if the pool
-	// is not ready, and an ErrNotFound if the volume has no record yet. After any
-	// other error the caller ignores the PV. With fresh the Nodes that it depends on are
-	// read from the API server.
+	// Validate returns the volume of a PV of this node, and its pool, if the agent accepts both,
+	// also during a migration. The error is an ErrNotReady if the pool is not ready, and an
+	// ErrNotFound if the volume has no record yet. After any other error the caller ignores the PV.
+	// With fresh the Nodes that it depends on are read from the API server.
 	Validate(ctx context.Context, pv *corev1.PersistentVolume, fresh bool) (*volume.Pool, volume.Volume, error)
 	// All returns the saved PVs of this node, from memory.
 	All() []*corev1.PersistentVolume
@@ -135,9 +132,8 @@ func New(c Config) (*Migrator, error) {
 // Report returns the plan of the last check.
 func (m *Migrator) Report() Report { return *m.report.Load() }
 
-// Run migrates volumes until the context ends. The caller runs the informers of this
-// node's claims and PVs. They only show what to check; before a write, Run reads the
-// objects from the API server.
+// Run migrates volumes until the context ends. The caller runs the informers of this node's claims
+// and PVs. They only show what to check; before a write, Run reads the objects from the API server.
 func (m *Migrator) Run(ctx context.Context, claims, pvs cache.SharedIndexInformer) {
 	m.claims = claims.GetStore()
 	if m.mode != settings.MigrateOff {
@@ -189,9 +185,8 @@ func (m *Migrator) publish(ctx context.Context, all []candidate) {
 	}
 }
 
-// work continues the migrations in progress, and then begins others. If one of them
-// cannot go on past the deletion of its old PV, it begins none, so that the cause does
-// not affect all claims.
+// work continues the migrations in progress, and then begins others. If one of them cannot go on
+// past the deletion of its old PV, it begins none, so that the cause does not affect all claims.
 func (m *Migrator) work(ctx context.Context, all []candidate) {
 	m.forgetRefusals(all)
 	var open, ready []candidate
@@ -221,9 +216,8 @@ func (m *Migrator) forgetRefusals(all []candidate) {
 	}
 }
 
-// migrate migrates volumes one after another. It begins no further migration after
-// batchFor. If one cannot go on past the deletion of its old PV, it begins no further one
-// either, and returns false.
+// migrate migrates volumes one after another. It begins no further migration after batchFor. If one
+// cannot go on past the deletion of its old PV, it begins no further one either, and returns false.
 func (m *Migrator) migrate(ctx context.Context, all []candidate) (went bool) {
 	went = true
 	begin := time.Now()
@@ -241,9 +235,8 @@ func (m *Migrator) migrate(ctx context.Context, all []candidate) (went bool) {
 	return went
 }
 
-// one migrates a volume, or continues its migration. It logs errors that the next check
-// may not have. The error is an errHalfway if the old PV may be gone and the migration is
-// not over.
+// one migrates a volume, or continues its migration. It logs errors that the next check may not
+// have. The error is an errHalfway if the old PV may be gone and the migration is not over.
 func (m *Migrator) one(ctx context.Context, f candidate) (err error) {
 	j := f.job
 	if j == nil {

@@ -130,8 +130,7 @@ func fits(r record.Record, old, next *corev1.PersistentVolume) error {
 	return nil
 }
 
-// first returns the journal of the migration to the volume's CSI PV, nil if there was
-// none.
+// first returns the journal of the migration to the volume's CSI PV, nil if there was none.
 func first(v volume.Volume) *record.Migration { return v.Migration.Finished() }
 
 // note returns what a finished migration left for a person to do, or "".
@@ -210,8 +209,7 @@ func checkSupported(pv *corev1.PersistentVolume) error {
 	return nil
 }
 
-// check returns nil if PV, claim and directory are in a state in which a migration can
-// begin.
+// check returns nil if PV, claim and directory are in a state in which a migration can begin.
 func (s *subject) check() error {
 	pv, ref := s.pv, s.pv.Spec.ClaimRef
 	others := otherFinalizers(pv)

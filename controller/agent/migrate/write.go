@@ -28,10 +28,9 @@ func (m *Migrator) setRetain(ctx context.Context, pv *corev1.PersistentVolume, o
 		map[string]any{"persistentVolumeReclaimPolicy": corev1.PersistentVolumeReclaimRetain}, o)
 }
 
-// restore sets the policy of the annotation AnnPolicy. With the policy Delete it also
-// adds the provisioner library's finalizer, so that the PV outlives its volume; not on a
-// PV of another provisioner, which handles its own. It does nothing without the
-// annotation.
+// restore sets the policy of the annotation AnnPolicy. With the policy Delete it also adds the
+// provisioner library's finalizer, so that the PV outlives its volume; not on a PV of another
+// provisioner, which handles its own. It does nothing without the annotation.
 func (m *Migrator) restore(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if pv.Annotations[contract.AnnPolicy] == "" {
 		return nil
@@ -81,8 +80,7 @@ func (m *Migrator) create(ctx context.Context, pv *corev1.PersistentVolume) erro
 	return nil
 }
 
-// touch changes the claim, so that the controller-manager checks it now and not at its
-// next resync.
+// touch changes the claim, so that the controller-manager checks it now and not at its next resync.
 func (m *Migrator) touch(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) error {
 	m.step("migrate.touch")
 	patch, err := live.UnchangedPatch(claim, map[string]any{

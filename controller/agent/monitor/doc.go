@@ -1,7 +1,6 @@
-// Package monitor probes pools and published volumes. It logs and records an event
-// when the condition of one changes, and exports metrics of both. It also runs the
-// periodic work of a pool: it empties the trash, and measures the use of volumes for
-// which the filesystem has no counter.
+// Package monitor probes pools and published volumes. It logs and records an event when the
+// condition of one changes, and exports metrics of both. It also runs the periodic work of a pool:
+// it empties the trash, and measures the use of volumes for which the filesystem has no counter.
 //
 //	pool.go        the loops of one pool
 //	volumes.go     conditions of published volumes

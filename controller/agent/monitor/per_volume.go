@@ -7,9 +7,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// VolumeCollector exports the use and the quota of every volume, which it reads at
-// every scrape. These are two series a volume, so the agent registers it only with
-// --metrics-per-volume.
+// VolumeCollector exports the use and the quota of every volume, which it reads at every scrape.
+// These are two series a volume, so the agent registers it only with --metrics-per-volume.
 type VolumeCollector struct {
 	pools  []*volume.Pool
 	scrape scrape

@@ -20,15 +20,13 @@ const (
 	// probeEvery is the pause between two probes of a pool. A probe opens the pool
 	// again when its disk is back.
 	probeEvery = 2 * time.Second
-	// purgeAfter is the delay of a purge after a call of Purge. Deletions in that
-	// time are in one purge, and new volumes have a PV, so their records are written
-	// once.
+	// purgeAfter is the delay of a purge after a call of Purge. Deletions in that time are in one
+	// purge, and new volumes have a PV, so their records are written once.
 	purgeAfter = time.Second
 	// measureEvery is the longest pause between two measurements of all volumes.
 	measureEvery = 10 * time.Minute
-	// measureSoonest is the shortest pause, and measureShare bounds the share of
-	// time that measurements take: a pause is at least as many times as long as the
-	// measurement before it.
+	// measureSoonest is the shortest pause, and measureShare bounds the share of time that
+	// measurements take: a pause is at least as many times as long as the measurement before it.
 	measureSoonest = time.Minute
 	measureShare   = 10
 )

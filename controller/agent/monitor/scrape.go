@@ -13,10 +13,9 @@ import (
 // seconds for the scrape.
 const scrapeWithin = 3 * time.Second
 
-// scrape reads the metrics of pools in the background, so that a disk that does not
-// respond neither blocks a scrape nor accumulates goroutines: each pool has at most
-// one reader, and scrapes during its read wait for the same result. The zero value is
-// ready to use.
+// scrape reads the metrics of pools in the background, so that a disk that does not respond neither
+// blocks a scrape nor accumulates goroutines: each pool has at most one reader, and scrapes during
+// its read wait for the same result. The zero value is ready to use.
 type scrape struct {
 	mu    sync.Mutex
 	reads map[*volume.Pool]*reading // unfinished ones; guarded by mu
@@ -70,8 +69,7 @@ func (s *scrape) start(p *volume.Pool, read func(*volume.Pool) []prometheus.Metr
 	return r
 }
 
-// wait returns the result. ok is false if there is none within scrapeWithin of the
-// start.
+// wait returns the result. ok is false if there is none within scrapeWithin of the start.
 func (r *reading) wait() (result []prometheus.Metric, ok bool) {
 	timer := time.NewTimer(time.Until(r.began.Add(scrapeWithin)))
 	defer timer.Stop()

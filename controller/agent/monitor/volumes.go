@@ -122,9 +122,8 @@ func (p *poolVolumes) compare(log klog.Logger, all []health.Health) {
 	}
 }
 
-// record records an event on the owner of a volume. It does nothing if the record
-// does not name the owner completely, as after a sidecar that does not pass the
-// claim on.
+// record records an event on the owner of a volume. It does nothing if the record does not name the
+// owner completely, as after a sidecar that does not pass the claim on.
 func (p *poolVolumes) record(r record.Record, kind, reason, message string) {
 	if o := r.Owner; o.Namespace == "" || o.Name == "" || o.UID == "" {
 		return

@@ -37,8 +37,7 @@ type Guard struct {
 	found   atomic.Pointer[error] // by the last check
 }
 
-// New returns a Guard for the node. changed is called when Err becomes nil; it must not
-// block.
+// New returns a Guard for the node. changed is called when Err becomes nil; it must not block.
 func New(client kubernetes.Interface, node string, events Events, changed func()) *Guard {
 	return &Guard{client: client, node: node, events: events, changed: changed}
 }
@@ -66,8 +65,7 @@ func (g *Guard) Read(ctx context.Context) error {
 	return nil
 }
 
-// Run watches the nodes until the context ends. It records an event on its node when
-// others appear.
+// Run watches the nodes until the context ends. It records an event on its node when others appear.
 func (g *Guard) Run(ctx context.Context) {
 	nodes := g.client.CoreV1().Nodes()
 	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{

@@ -63,8 +63,7 @@ type Config struct {
 	// for Grace. Without it nothing is removed.
 	Delete bool
 	Grace  time.Duration
-	// Changed is called after a volume of the pool was removed. It must not
-	// block; may be nil.
+	// Changed is called after a volume of the pool was removed. It must not block; may be nil.
 	Changed func(*volume.Pool)
 }
 

@@ -23,11 +23,10 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// libraryClient is the client of the provisioner library. The library takes any PV of
-// the name for its own, and retries without an event if the API server refuses one;
-// libraryClient records an event on the claim. It deletes only the PV whose volume is
-// gone, changes nothing of a claim but the scheduler's choice, and omits writes that would
-// fail.
+// libraryClient is the client of the provisioner library. The library takes any PV of the name for
+// its own, and retries without an event if the API server refuses one; libraryClient records an
+// event on the claim. It deletes only the PV whose volume is gone, changes nothing of a claim but
+// the scheduler's choice, and omits writes that would fail.
 type libraryClient struct {
 	kubernetes.Interface
 	controller *Controller

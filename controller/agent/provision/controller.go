@@ -36,13 +36,11 @@ type Config struct {
 	WholeDisk bool
 	// Metrics of the provisioner library, registered by the caller.
 	Metrics metrics.Metrics
-	// Hold returns why new claims of a provisioner wait, nil if they do not. Volumes
-	// that exist are not affected. No event is recorded for ErrNotKnown. It must not
-	// block; may be nil.
+	// Hold returns why new claims of a provisioner wait, nil if they do not. Volumes that exist are
+	// not affected. No event is recorded for ErrNotKnown. It must not block; may be nil.
 	Hold func(provisioner string) error
-	// Changed is called after a volume was created in or removed from the pool: its
-	// available space is different, and its trash may have grown. It must not block; may
-	// be nil.
+	// Changed is called after a volume was created in or removed from the pool: its available space
+	// is different, and its trash may have grown. It must not block; may be nil.
 	Changed func(*volume.Pool)
 }
 

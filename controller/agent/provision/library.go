@@ -82,10 +82,9 @@ type thisNode struct{ node *corev1.Node }
 func (n thisNode) List(labels.Selector) ([]*corev1.Node, error) { return []*corev1.Node{n.node}, nil }
 func (n thisNode) Get(string) (*corev1.Node, error)             { return n.node, nil }
 
-// watchedPVs is an informer whose store only the watch changes. The library writes its own
-// copy of a PV to the store after it has saved the PV. If the watch has reported by then
-// that the PV is released, the store would lose it: the volume would not be deleted before
-// the PV changes again.
+// watchedPVs is an informer whose store only the watch changes. The library writes its own copy of
+// a PV to the store after it has saved the PV. If the watch has reported by then that the PV is
+// released, the store would lose it: the volume would not be deleted before the PV changes again.
 type watchedPVs struct {
 	cache.SharedIndexInformer
 	store pvStore
@@ -109,9 +108,8 @@ func newWatchedPVs(i cache.SharedIndexInformer) (watchedPVs, error) {
 // GetStore returns the store for the library, which only calls Add and GetByKey.
 func (w watchedPVs) GetStore() cache.Store { return w.store }
 
-// pvStore has the PVs of the watch. Beside them it has those that the library added and the
-// watch has not reported since: the library provisions no claim again whose PV it cannot
-// save yet.
+// pvStore has the PVs of the watch. Beside them it has those that the library added and the watch
+// has not reported since: the library provisions no claim again whose PV it cannot save yet.
 type pvStore struct {
 	cache.Store
 	added *lru.Cache // PVs by name

@@ -91,8 +91,7 @@ func (p *PVs) adoption(pv *corev1.PersistentVolume, directory string, bytes int6
 	}
 }
 
-// requestedBytes returns the request of the PV's claim, and defaultBytes if there is no
-// claim.
+// requestedBytes returns the request of the PV's claim, and defaultBytes if there is no claim.
 func (p *PVs) requestedBytes(ctx context.Context, pv *corev1.PersistentVolume, defaultBytes int64) (int64, error) {
 	claim, err := live.ClaimOf(ctx, p.client, pv)
 	if claim == nil || err != nil {
@@ -101,8 +100,7 @@ func (p *PVs) requestedBytes(ctx context.Context, pv *corev1.PersistentVolume, d
 	return contract.Bytes(claim), nil
 }
 
-// ownerOf returns the claim that a PV names by its UID. The Owner is empty if there is
-// none.
+// ownerOf returns the claim that a PV names by its UID. The Owner is empty if there is none.
 func ownerOf(pv *corev1.PersistentVolume) record.Owner {
 	ref := pv.Spec.ClaimRef
 	if ref == nil || ref.UID == "" {

@@ -85,9 +85,8 @@ func (b *backend) defaultBytes(pv *corev1.PersistentVolume) int64 {
 	return 0
 }
 
-// matches returns nil if the volume's record names a valid PV, and the PV names the
-// record's claim or waits for a claim. The error is a claimMismatch if only the claims
-// differ.
+// matches returns nil if the volume's record names a valid PV, and the PV names the record's claim
+// or waits for a claim. The error is a claimMismatch if only the claims differ.
 func matches(v volume.Volume, pv *corev1.PersistentVolume) error {
 	if v.Ephemeral {
 		return fmt.Errorf("directory %s is an ephemeral inline volume, which no PV may name", v.Path)

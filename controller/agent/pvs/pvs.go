@@ -22,8 +22,7 @@ import (
 )
 
 const (
-	// retryFirst and retryLast bound the pause before a PV is handled again after an
-	// error.
+	// retryFirst and retryLast bound the pause before a PV is handled again after an error.
 	retryFirst = time.Second
 	retryLast  = 30 * time.Second
 )
@@ -43,9 +42,8 @@ type Config struct {
 	Pools  *volume.Pools // of the node
 	// Backends are those whose PVs the agent serves. Their pools are among Pools.
 	Backends []*backends.Backend
-	// Others are the provisioners whose PVs of this node may be migrated; see
-	// PVs.Migratable. If there are any, PVs sweeps every few minutes. None of them is
-	// among Backends.
+	// Others are the provisioners whose PVs of this node may be migrated; see PVs.Migratable. If
+	// there are any, PVs sweeps every few minutes. None of them is among Backends.
 	Others []contract.Dialect
 	// Changed is called after a volume of the pool was adopted, bound or removed. It
 	// must not block.
@@ -153,8 +151,7 @@ func (p *PVs) Saved(name string) *corev1.PersistentVolume {
 	return obj.(*corev1.PersistentVolume)
 }
 
-// IsLocal reports whether there is a watched PV of that name, of a backend that the agent
-// serves.
+// IsLocal reports whether there is a watched PV of that name, of a backend that the agent serves.
 func (p *PVs) IsLocal(name string) bool {
 	pv := p.Saved(name)
 	return pv != nil && p.backendOf(pv) != nil

@@ -157,10 +157,9 @@ func (p *PVs) unused(ctx context.Context, pv *corev1.PersistentVolume, claim *co
 	return nil
 }
 
-// checkNextClaim returns nil if the claim of a PV may be the next claim of the volume.
-// claim is nil if it is gone. The caller checks that the recorded claim is gone or unused.
-// sameCluster is false if the volume was recorded in another cluster, whose claims the
-// agent cannot read.
+// checkNextClaim returns nil if the claim of a PV may be the next claim of the volume. claim is nil
+// if it is gone. The caller checks that the recorded claim is gone or unused. sameCluster is false
+// if the volume was recorded in another cluster, whose claims the agent cannot read.
 func checkNextClaim(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, sameCluster bool) error {
 	switch {
 	case claim == nil && !contract.Released(pv):

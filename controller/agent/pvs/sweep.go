@@ -62,8 +62,7 @@ func (p *PVs) Sweep(ctx context.Context) error {
 	return nil
 }
 
-// lacksLabel reports whether a PV names this node but lacks its label. The PV is not
-// validated.
+// lacksLabel reports whether a PV names this node but lacks its label. The PV is not validated.
 func (p *PVs) lacksLabel(pv *corev1.PersistentVolume) bool {
 	b := p.backendOf(pv)
 	return b != nil && pv.Labels[contract.LabelNode] != contract.LabelValue(p.node.Name()) && b.OfThisNode(pv)
@@ -172,10 +171,9 @@ func (p *PVs) sweepEvery() time.Duration {
 	return sweepEvery
 }
 
-// Expected returns what the PVs of this node name in a pool: the pool UUIDs, and the
-// directories of PVs without a UUID. A new pool must not be created where these are
-// expected. PVs that an administrator gave up for this Node name none. The caller has
-// swept before.
+// Expected returns what the PVs of this node name in a pool: the pool UUIDs, and the directories of
+// PVs without a UUID. A new pool must not be created where these are expected. PVs that an
+// administrator gave up for this Node name none. The caller has swept before.
 func (p *PVs) Expected(of *volume.Pool) pooldir.Expected {
 	var e pooldir.Expected
 	ids := map[string]bool{}

@@ -1,7 +1,6 @@
-// Package resize grows volumes. If a claim of this node requests more, the agent grows
-// the volume, then the PV's capacity, then the claim's status. In this order neither PV
-// nor claim ever has more than the volume. PVs of both backends grow the same way, and
-// the kubelet is not needed.
+// Package resize grows volumes. If a claim of this node requests more, the agent grows the volume,
+// then the PV's capacity, then the claim's status. In this order neither PV nor claim ever has more
+// than the volume. PVs of both backends grow the same way, and the kubelet is not needed.
 //
 //	resizer.go  the queue, and what adds to it
 //	grow.go     the steps for one claim

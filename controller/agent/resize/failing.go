@@ -51,8 +51,7 @@ func (f *failing) add(key string, now failure) time.Duration {
 	return now.pause
 }
 
-// waits reports whether the claim failed with this request, and its pause is
-// not over.
+// waits reports whether the claim failed with this request, and its pause is not over.
 func (f *failing) waits(key string, uid types.UID, requested int64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

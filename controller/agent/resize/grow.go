@@ -78,9 +78,8 @@ func (r *Resizer) target(claim *corev1.PersistentVolumeClaim, pv *corev1.Persist
 	return at
 }
 
-// expand grows the volume. It does nothing if the volume has more than the claim
-// requests. It also expands a volume of exactly that size, because its quota may be
-// behind.
+// expand grows the volume. It does nothing if the volume has more than the claim requests. It also
+// expands a volume of exactly that size, because its quota may be behind.
 func (r *Resizer) expand(at *target) (err error) {
 	wanted := contract.Bytes(at.claim)
 	if !at.short || at.v.Bytes > wanted {

@@ -35,10 +35,9 @@ var checkEvery = timing.Scaled(10 * time.Second)
 
 // PVs is what a Resizer needs of the node's PVs.
 type PVs interface {
-	// VolumeOf returns the volume of a PV of this node, and its pool, if the agent
-	// accepts both. The error is an ErrNotReady if the pool, which is then returned,
-	// is not ready. After any other error the caller ignores the PV; the loop records
-	// what users need to know.
+	// VolumeOf returns the volume of a PV of this node, and its pool, if the agent accepts both.
+	// The error is an ErrNotReady if the pool, which is then returned, is not ready. After any
+	// other error the caller ignores the PV; the loop records what users need to know.
 	VolumeOf(*corev1.PersistentVolume) (*volume.Pool, volume.Volume, error)
 }
 
@@ -103,9 +102,8 @@ func (r *Resizer) SpaceChanged() {
 	sleep.Wake(r.wake)
 }
 
-// Run grows volumes until the context ends. The caller runs the informers of this
-// node's claims and PVs. They only show what to check; before a write, Run reads the
-// objects from the API server.
+// Run grows volumes until the context ends. The caller runs the informers of this node's claims and
+// PVs. They only show what to check; before a write, Run reads the objects from the API server.
 func (r *Resizer) Run(ctx context.Context, claims, pvs cache.SharedIndexInformer) {
 	defer r.queue.ShutDown()
 	r.claims, r.pvs = claims.GetStore(), pvs.GetStore()

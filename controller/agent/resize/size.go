@@ -9,8 +9,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
-// bound reports whether claim and PV are bound to each other, and the claim is not
-// being deleted.
+// bound reports whether claim and PV are bound to each other, and the claim is not being deleted.
 func bound(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) bool {
 	ref := pv.Spec.ClaimRef
 	return claim.DeletionTimestamp == nil && claim.Status.Phase == corev1.ClaimBound && claim.Spec.VolumeName == pv.Name &&

@@ -11,8 +11,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
-// mentionsResize reports whether the claim's status has a condition or a state about
-// resizing.
+// mentionsResize reports whether the claim's status has a condition or a state about resizing.
 func mentionsResize(claim *corev1.PersistentVolumeClaim) bool {
 	_, has := claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage]
 	return has || slices.ContainsFunc(claim.Status.Conditions, isResizeCondition)
@@ -22,10 +21,9 @@ func isResizeCondition(c corev1.PersistentVolumeClaimCondition) bool {
 	return slices.Contains(contract.ResizeConditions, c.Type)
 }
 
-// grown returns the status of a claim whose volume has grown: without conditions about
-// resizing, and with no less capacity than before. shown is the capacity, which may be
-// the whole disk's. allocated is what the volume has: ResourceQuotas count it if it is
-// more than the request.
+// grown returns the status of a claim whose volume has grown: without conditions about resizing,
+// and with no less capacity than before. shown is the capacity, which may be the whole disk's.
+// allocated is what the volume has: ResourceQuotas count it if it is more than the request.
 func grown(before corev1.PersistentVolumeClaimStatus, shown,
 	allocated resource.Quantity) corev1.PersistentVolumeClaimStatus {
 	s := withoutResize(before)

@@ -31,11 +31,10 @@ const podsName = "pods"
 // collector deletes the inline volumes of one pool whose pods are gone: those
 // that the kubelet never unpublished, or unpublished while the pool was not ready.
 //
-// The kubelet keeps a pod's directory until it has unmounted all volumes of the
-// pod. A volume is deleted only if that directory is missing at two checks in a
-// row, and once more while no other call works on the volume, and if no mount uses
-// the volume. Nothing is deleted if the kubelet's directory cannot be read or
-// shows no pod at all: it is then more likely hidden than empty.
+// The kubelet keeps a pod's directory until it has unmounted all volumes of the pod. A volume is
+// deleted only if that directory is missing at two checks in a row, and once more while no other
+// call works on the volume, and if no mount uses the volume. Nothing is deleted if the kubelet's
+// directory cannot be read or shows no pod at all: it is then more likely hidden than empty.
 type collector struct {
 	pool    *volume.Pool
 	pods    string // the kubelet's directory of pods
@@ -117,8 +116,7 @@ func (c *collector) note(log klog.Logger, r record.Record, gone bool) error {
 // errPodIsBack: the volume's pod is there after all.
 var errPodIsBack = errors.New("the pod of the volume is back")
 
-// delete removes the volume unless its pod is back. A volume that is in use stays
-// until it is not.
+// delete removes the volume unless its pod is back. A volume that is in use stays until it is not.
 func (c *collector) delete(log klog.Logger, r record.Record) error {
 	err := c.pool.DeleteIf(r.Name, func(now volume.Volume) error {
 		pods, err := listPods(c.pods)
@@ -143,9 +141,8 @@ func (c *collector) delete(log klog.Logger, r record.Record) error {
 	return err
 }
 
-// listPods returns the UIDs of the pods that have a directory in dir. The error
-// says so if none of them looks like the kubelet's, which makes a directory
-// "volumes" in each.
+// listPods returns the UIDs of the pods that have a directory in dir. The error says so if none of
+// them looks like the kubelet's, which makes a directory "volumes" in each.
 func listPods(dir string) (map[string]bool, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

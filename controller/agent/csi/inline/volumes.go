@@ -19,9 +19,8 @@ type Volumes struct {
 	Changed func(*volume.Pool)
 }
 
-// Publish creates the volume, unless it exists, and calls mount. If mount fails, it
-// removes a volume that this call created: the kubelet need not unpublish a volume
-// that was never published.
+// Publish creates the volume, unless it exists, and calls mount. If mount fails, it removes a
+// volume that this call created: the kubelet need not unpublish a volume that was never published.
 func (v *Volumes) Publish(pool *volume.Pool, spec volume.Spec, mount func() error) error {
 	_, err := pool.Get(spec.Name)
 	created := errors.Is(err, volume.ErrNotFound)
@@ -43,12 +42,11 @@ func (v *Volumes) Publish(pool *volume.Pool, spec volume.Spec, mount func() erro
 // Delete deletes the volume if its record is of an inline volume; pv is the PV that
 // its target names, if any.
 //
-// The record of a pool that is not ready cannot be read. The record that this process
-// remembers decides then: an inline volume waits for its pool. Delete does nothing
-// about any other, so that a broken disk keeps no pod from ending. Before the pools
-// are opened for the first time, the process remembers none, and a volume that may be
-// inline waits. It does not wait for a pool that could not be opened, because Collect
-// finds the volume when the disk is back.
+// The record of a pool that is not ready cannot be read. The record that this process remembers
+// decides then: an inline volume waits for its pool. Delete does nothing about any other, so that a
+// broken disk keeps no pod from ending. Before the pools are opened for the first time, the process
+// remembers none, and a volume that may be inline waits. It does not wait for a pool that could not
+// be opened, because Collect finds the volume when the disk is back.
 func (v *Volumes) Delete(name, pv string) error {
 	pool, err := v.Pools.Delete(name, func(v volume.Volume) bool { return v.Ephemeral })
 	if err == nil {

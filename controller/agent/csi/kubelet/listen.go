@@ -18,9 +18,8 @@ import (
 // dialTimeout is how long a live process may take to accept a connection on its socket.
 const dialTimeout = time.Second
 
-// Listen opens the socket of an endpoint: unix:///path, unix://path or a plain
-// path; a relative one resolves against /. Only this user may connect. It replaces
-// a socket that no process serves.
+// Listen opens the socket of an endpoint: unix:///path, unix://path or a plain path; a relative one
+// resolves against /. Only this user may connect. It replaces a socket that no process serves.
 //
 // It returns an error if the endpoint is not a Unix socket, if a live process serves
 // it, or if another kind of file has its path.

@@ -46,8 +46,7 @@ func NewRegistration(driver, endpoint string) (*Registration, error) {
 	return &Registration{driver: driver, endpoint: endpoint, state: errNotAsked}, nil
 }
 
-// RegistrationSocket returns the path of the driver's registration socket in the plugin
-// directory.
+// RegistrationSocket returns the path of the driver's registration socket in the plugin directory.
 func RegistrationSocket(dir, driver string) string { return filepath.Join(dir, driver+"-reg.sock") }
 
 // Serve serves the kubelet on the socket until the context ends, and then removes the

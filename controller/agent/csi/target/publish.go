@@ -62,10 +62,9 @@ func (t *Target) check(v Volume, pinned volume.Pinned) error {
 	return t.checkSingle(pinned.MountedAt)
 }
 
-// checkPV refuses a volume that is recorded for another PV than the target's. A user
-// who may write PVs could otherwise put another tenant's handle into a PV of his own
-// and read that tenant's data. A volume whose record has no PV yet belongs to any PV
-// that has its handle.
+// checkPV refuses a volume that is recorded for another PV than the target's. A user who may write
+// PVs could otherwise put another tenant's handle into a PV of his own and read that tenant's data.
+// A volume whose record has no PV yet belongs to any PV that has its handle.
 func (t *Target) checkPV(v volume.Volume) error {
 	if v.Ephemeral || t.PV == "" || v.PV == "" || t.PV == v.PV {
 		return nil
@@ -87,12 +86,11 @@ func (t *Target) checkSingle(points []string) error {
 	return nil
 }
 
-// samePodSubpath reports whether point is a mount that the kubelet made of a
-// subPath for a container of the pod whose target is here: the kubelet makes
-// them below <kubelet>/pods/<pod's UID>/volume-subpaths and keeps them while it
-// restarts, see getSubpathBindTarget of pkg/volume/util/subpath in Kubernetes.
-// here has the form that Parse accepts. Any other mount below the pod's directory
-// is a second target, which the CSI spec refuses to a single writer.
+// samePodSubpath reports whether point is a mount that the kubelet made of a subPath for a
+// container of the pod whose target is here: the kubelet makes them below <kubelet>/pods/<pod's
+// UID>/volume-subpaths and keeps them while it restarts, see getSubpathBindTarget of
+// pkg/volume/util/subpath in Kubernetes. here has the form that Parse accepts. Any other mount
+// below the pod's directory is a second target, which the CSI spec refuses to a single writer.
 func samePodSubpath(here, point string) bool {
 	return strings.HasPrefix(point, filepath.Join(here, "../../../../volume-subpaths")+"/")
 }

@@ -42,9 +42,8 @@ type Target struct {
 	Pod, PV string
 }
 
-// Open opens the directory of the target and waits until no other call has the
-// target. It changes nothing. The error is mount.ErrTarget, mount.ErrParent or a
-// status.
+// Open opens the directory of the target and waits until no other call has the target. It changes
+// nothing. The error is mount.ErrTarget, mount.ErrParent or a status.
 func (t *Targets) Open(path string) (*Target, error) {
 	m, err := mount.OpenTarget(t.kubelet, path)
 	if err != nil {
@@ -67,9 +66,8 @@ func (t *Target) Close() {
 }
 
 // Parse returns what a target path of the kubelet names; see Target. Such a path is
-// <kubelet>/pods/<pod's UID>/volumes/kubernetes.io~csi/<name>/mount, see
-// GetPath of pkg/volume/csi/csi_mounter.go in Kubernetes. Tests and other
-// orchestrators choose other paths.
+// <kubelet>/pods/<pod's UID>/volumes/kubernetes.io~csi/<name>/mount, see GetPath of
+// pkg/volume/csi/csi_mounter.go in Kubernetes. Tests and other orchestrators choose other paths.
 func (t *Targets) Parse(path string) (pod, pv string) {
 	below, found := strings.CutPrefix(path, t.kubelet+"/")
 	parts := strings.Split(below, "/")
@@ -80,9 +78,8 @@ func (t *Targets) Parse(path string) (pod, pv string) {
 	return parts[1], parts[4]
 }
 
-// Unpublish unmounts the volume from the target, verifies that, and removes the
-// empty target. It does nothing if the volume is not published there. It needs
-// neither the pool nor the record.
+// Unpublish unmounts the volume from the target, verifies that, and removes the empty target. It
+// does nothing if the volume is not published there. It needs neither the pool nor the record.
 //
 // At a target of the kubelet's form it unmounts whatever is of a pool's filesystem: the
 // kubelet has only this driver mount something there. A directory that was moved aside has
