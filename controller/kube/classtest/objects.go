@@ -10,10 +10,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
-// Class returns one of the classes that tests use, by its name: wait, now and unset
-// get hostPath PVs, single and single-wait those of the provisioner for one node; csi,
-// csi-fast, csi-now and csi-unset get CSI PVs; theirs is another provisioner's. It
-// returns nil for any other name.
+// Class returns one of the classes that tests use, by its name: wait, now and unset get hostPath
+// PVs, single and single-wait those of the provisioner for one node; csi, csi-fast, csi-now and
+// csi-unset get CSI PVs; theirs is another provisioner's. It returns nil for any other name.
 func Class(name string) *storagev1.StorageClass {
 	wait, now := storagev1.VolumeBindingWaitForFirstConsumer, storagev1.VolumeBindingImmediate
 	c := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: contract.HostPathProvisioner}

@@ -73,10 +73,9 @@ func CheckSupported(claim *corev1.PersistentVolumeClaim, modes []corev1.Persiste
 // group. Volume populators handle all other kinds.
 var provisionerSources = map[string]string{"": "PersistentVolumeClaim", "snapshot.storage.k8s.io": "VolumeSnapshot"}
 
-// Populated reports whether a volume populator handles the claim, which is so if
-// its data source is not of a kind that provisioners handle. Provisioners ignore
-// such a claim. The populator creates a claim of its own, fills that claim's volume,
-// and binds its PV to the first claim.
+// Populated reports whether a volume populator handles the claim, which is so if its data source is
+// not of a kind that provisioners handle. Provisioners ignore such a claim. The populator creates a
+// claim of its own, fills that claim's volume, and binds its PV to the first claim.
 func Populated(claim *corev1.PersistentVolumeClaim) bool {
 	s := source(claim)
 	return s != nil && provisionerSources[group(s)] != s.Kind

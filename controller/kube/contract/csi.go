@@ -13,10 +13,9 @@ var CSIModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.
 // formatted; the kubelet applies a pod's fsGroup only to a PV with an fsType.
 const DefaultFSType = "xfs"
 
-// CSIPV returns the CSI PV of the volume whose directory is named handle, in the
-// pool of that name. The driver is the class's provisioner, and the capacity is the
-// claim's request. The caller adds the claimRef and the annotation AnnProvisionedBy,
-// and has validated the class's parameters.
+// CSIPV returns the CSI PV of the volume whose directory is named handle, in the pool of that name.
+// The driver is the class's provisioner, and the capacity is the claim's request. The caller adds
+// the claimRef and the annotation AnnProvisionedBy, and has validated the class's parameters.
 func CSIPV(name, handle, pool string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass,
 	at Place, policy corev1.PersistentVolumeReclaimPolicy) *corev1.PersistentVolume {
 	p, _ := CSIClass.Parse(c.Parameters)

@@ -23,8 +23,7 @@ type Dialect struct {
 	Setting string
 	// Modes are the access modes of claims.
 	Modes []corev1.PersistentVolumeAccessMode
-	// ByAnnotation makes AnnProvisionOnNode of a claim choose the node, before the
-	// scheduler.
+	// ByAnnotation makes AnnProvisionOnNode of a claim choose the node, before the scheduler.
 	ByAnnotation bool
 	// OnlyNode is set if the provisioner is for clusters of one node: a claim that
 	// names no node, of a class that binds at once, is that node's.
@@ -45,8 +44,7 @@ type Dialect struct {
 	// naming returns the name of new directories of a class; nil for the first of
 	// directories. An error is one of check too.
 	naming func(*storagev1.StorageClass) (naming, error)
-	// check refuses what only this provisioner's claims and classes can request; may
-	// be nil.
+	// check refuses what only this provisioner's claims and classes can request; may be nil.
 	check func(*corev1.PersistentVolumeClaim, *storagev1.StorageClass) error
 	// source returns the source of a new PV, nil for a hostPath of type Directory. The
 	// caller has checked claim and class.
@@ -87,8 +85,7 @@ func MadeBy(pv *corev1.PersistentVolume, among []Dialect) *Dialect {
 // that is Own, or none, or if the PV is a CSI PV.
 func MadeByOther(pv *corev1.PersistentVolume) *Dialect { return MadeBy(pv, others) }
 
-// OfOther reports whether a PV's annotation names the provisioner of a dialect other
-// than Own.
+// OfOther reports whether a PV's annotation names the provisioner of a dialect other than Own.
 func OfOther(pv *corev1.PersistentVolume) bool { return MadeByOther(pv) != nil }
 
 // Names reports whether a PV names this node by the annotation that its provisioner always writes,
@@ -150,9 +147,8 @@ func (d *Dialect) Validate(pv *corev1.PersistentVolume, at Place) (path string, 
 	return path, nil
 }
 
-// CheckNames returns nil if a PV and its directory have the names that the provisioner
-// derives from the claim. It compares whole names: a joined namespace and claim cannot
-// be split again.
+// CheckNames returns nil if a PV and its directory have the names that the provisioner derives from
+// the claim. It compares whole names: a joined namespace and claim cannot be split again.
 func (d *Dialect) CheckNames(pv *corev1.PersistentVolume, directory string) error {
 	ref := pv.Spec.ClaimRef
 	if ref == nil || ref.UID == "" || pv.Name != "pvc-"+string(ref.UID) {
@@ -184,9 +180,8 @@ func (d *Dialect) Directory(claim *corev1.PersistentVolumeClaim, c *storagev1.St
 		UID: claim.UID})[0]
 }
 
-// Check returns nil if the agent can serve a claim of the class. The error names the
-// field, its value and the values that are supported; a retry does not change the
-// result.
+// Check returns nil if the agent can serve a claim of the class. The error names the field, its
+// value and the values that are supported; a retry does not change the result.
 func (d *Dialect) Check(claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) error {
 	if err := CheckSupported(claim, d.Modes); err != nil {
 		return err
@@ -221,9 +216,8 @@ func (d *Dialect) PV(name, path string, claim *corev1.PersistentVolumeClaim, c *
 	return pv
 }
 
-// hostPathSource returns a source of the type Directory, so that a pod fails to start
-// while the disk of the directory is not mounted. With any other type it could write to
-// the disk below.
+// hostPathSource returns a source of the type Directory, so that a pod fails to start while the
+// disk of the directory is not mounted. With any other type it could write to the disk below.
 func hostPathSource(path string) corev1.PersistentVolumeSource {
 	directory := corev1.HostPathDirectory
 	return corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path, Type: &directory}}

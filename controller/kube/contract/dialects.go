@@ -98,8 +98,7 @@ func parseDialects(text string, key func(Dialect) string) (named []Dialect, err 
 	return named, nil
 }
 
-// ParametersOf parses the parameters of a class. The error names the class and the
-// parameter.
+// ParametersOf parses the parameters of a class. The error names the class and the parameter.
 func ParametersOf(c *storagev1.StorageClass) (Parameters, error) {
 	source := CSIClass // the driver's name can be configured
 	if isDialect(c.Provisioner) {

@@ -18,8 +18,7 @@ const (
 	annDefaultVolumeType = "defaultVolumeType"
 )
 
-// checkLocalPath refuses annotations and patterns of LocalPathProvisioner that are not
-// supported.
+// checkLocalPath refuses annotations and patterns of LocalPathProvisioner that are not supported.
 func checkLocalPath(claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) error {
 	if _, err := localVolume(claim, c); err != nil {
 		return err
@@ -72,10 +71,9 @@ var namings = []struct {
 	}},
 }
 
-// patternNaming returns the naming that the class's parameter pathPattern asks for, the
-// local-path provisioner's if it has none. A template is not executed, because one of
-// user data can lead out of the pool: patternNaming refuses each pattern that is none of
-// namings.
+// patternNaming returns the naming that the class's parameter pathPattern asks for, the local-path
+// provisioner's if it has none. A template is not executed, because one of user data can lead out
+// of the pool: patternNaming refuses each pattern that is none of namings.
 func patternNaming(sc *storagev1.StorageClass) (naming, error) {
 	text, given := sc.Parameters[patternParameter]
 	if !given {

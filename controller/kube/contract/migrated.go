@@ -12,11 +12,10 @@ import (
 // MaxHandle is the CSI specification's limit on a volume handle, in bytes.
 const MaxHandle = 128
 
-// MigratedCSIPV returns the CSI PV that replaces a hostPath PV of this or another
-// provisioner, on the same directory, named handle, in the pool of that name. It
-// copies the old PV's claim, class, access modes, mount options, labels and
-// annotations. The rest is as in CSIPV, except that there is no fsType: the kubelet
-// must not change the owner of existing files to a pod's fsGroup.
+// MigratedCSIPV returns the CSI PV that replaces a hostPath PV of this or another provisioner, on
+// the same directory, named handle, in the pool of that name. It copies the old PV's claim, class,
+// access modes, mount options, labels and annotations. The rest is as in CSIPV, except that there
+// is no fsType: the kubelet must not change the owner of existing files to a pod's fsGroup.
 //
 // The policy is Retain until the migration is over; AnnPolicy has the final one.
 func MigratedCSIPV(old *corev1.PersistentVolume, driver, handle, pool string, size resource.Quantity,

@@ -8,8 +8,7 @@ import (
 	"encoding/hex"
 )
 
-// Names that users, other operators and existing disks depend on. They do not
-// change.
+// Names that users, other operators and existing disks depend on. They do not change.
 const (
 	// HostPathProvisioner is the provisioner of classes that get hostPath PVs.
 	HostPathProvisioner = "kubevirt.io/hostpath-provisioner"
@@ -23,19 +22,16 @@ const (
 	StoragePool = "storagePool"
 	// DefaultPool is the pool of classes and volumes that name none.
 	DefaultPool = "legacy"
-	// AnnProvisionOnNode on a claim requests a node; on a PV it names the
-	// volume's node.
+	// AnnProvisionOnNode on a claim requests a node; on a PV it names the volume's node.
 	AnnProvisionOnNode = "kubevirt.io/provisionOnNode"
 	// AnnIdentity on a PV names its provisioner: HostPathProvisioner, or the node
 	// whose process of SingleNodeProvisioner created it.
 	AnnIdentity = "hostPathProvisionerIdentity"
 	// AnnPool on a PV is the UUID of the pool that holds the volume.
 	AnnPool = "hostpath-provisioner.kubevirt.io/pool"
-	// AnnMigrate on a PV overrides the flag --migrate-to-csi for its volume:
-	// run, back or off.
+	// AnnMigrate on a PV overrides the flag --migrate-to-csi for its volume: run, back or off.
 	AnnMigrate = "hostpath-provisioner.kubevirt.io/migrate"
-	// AnnReplaces on a PV is the UID of the PV of the same name and directory
-	// that it replaced.
+	// AnnReplaces on a PV is the UID of the PV of the same name and directory that it replaced.
 	AnnReplaces = "hostpath-provisioner.kubevirt.io/replaces"
 	// AnnPolicy on a PV is the reclaim policy that it gets when a migration is
 	// over. Until then the policy is Retain.
@@ -65,8 +61,7 @@ const (
 	// AnnFormerPolicy on a PV is the reclaim policy that it had before the operator set Retain, to
 	// give the PV up without its directory.
 	AnnFormerPolicy = "hostpath-provisioner.kubevirt.io/former-reclaim-policy"
-	// LabelNode on a PV is LabelValue of the node, so that a node can watch its
-	// own PVs only.
+	// LabelNode on a PV is LabelValue of the node, so that a node can watch its own PVs only.
 	LabelNode = "hostpath-provisioner.kubevirt.io/node"
 )
 
@@ -78,8 +73,7 @@ const (
 	AnnSelectedNode = "volume.kubernetes.io/selected-node"
 	// AnnProvisionedBy on a PV names the provisioner that made it.
 	AnnProvisionedBy = "pv.kubernetes.io/provisioned-by"
-	// Finalizer is the provisioner library's, which keeps a PV until its volume
-	// is deleted.
+	// Finalizer is the provisioner library's, which keeps a PV until its volume is deleted.
 	Finalizer = "external-provisioner.volume.kubernetes.io/finalizer"
 )
 

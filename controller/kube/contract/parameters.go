@@ -22,8 +22,7 @@ const (
 	// FSType is the filesystem type of CSI PVs. Nothing is formatted; a PV that
 	// has a type gets its pod's fsGroup.
 	FSType = KubernetesPrefix + "fstype"
-	// QuotaParameter is required, best-effort or none; absent means
-	// best-effort.
+	// QuotaParameter is required, best-effort or none; absent means best-effort.
 	QuotaParameter = "quota"
 	// InodesParameter is the quota on files and directories; absent means none.
 	InodesParameter = "inodes"
@@ -119,8 +118,7 @@ func (s Source) Parse(given map[string]string) (Parameters, error) {
 	return p, nil
 }
 
-// checkKeys returns an error if a key has no effect, so that a misspelt parameter is
-// not ignored.
+// checkKeys returns an error if a key has no effect, so that a misspelt parameter is not ignored.
 func (s Source) checkKeys(given map[string]string) error {
 	if s == HostPathClass {
 		return nil
@@ -155,8 +153,7 @@ func (s Source) noun() string {
 	return "parameter"
 }
 
-// PoolName returns the pool that class parameters or volume attributes name, or
-// DefaultPool.
+// PoolName returns the pool that class parameters or volume attributes name, or DefaultPool.
 func PoolName(from map[string]string) string { return cmp.Or(from[StoragePool], DefaultPool) }
 
 func parseQuota(p *Parameters, text string) (want string) {

@@ -8,12 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// maxNameBytes is the length in bytes of the longest name that a class, a Node or a PV can
-// have.
+// maxNameBytes is the length in bytes of the longest name that a class, a Node or a PV can have.
 const maxNameBytes = 253
 
-// claimAnnotations are the annotations of claims that the agent or the provisioner library
-// reads.
+// claimAnnotations are the annotations of claims that the agent or the provisioner library reads.
 var claimAnnotations = []string{
 	AnnProvisionOnNode, AnnSelectedNode, AnnStorageProvisioner, AnnMigrated, annVolumeType,
 	corev1.BetaStorageClassAnnotation,

@@ -2,8 +2,7 @@ package events
 
 import "slices"
 
-// Reasons of events. Each has a row in Reasons, from which
-// docs/reference/events.md is generated.
+// Reasons of events. Each has a row in Reasons, from which docs/reference/events.md is generated.
 const (
 	AnnotationIgnored       = "AnnotationIgnored"
 	ConfigurationChanged    = "ConfigurationChanged"

@@ -7,8 +7,7 @@ import (
 	"sync"
 )
 
-// maxConnections is the number of connections that a server keeps. Each takes up to about
-// 100 KiB.
+// maxConnections is the number of connections that a server keeps. Each takes up to about 100 KiB.
 const maxConnections = 256
 
 // connections closes connections when there are more than maxConnections: the oldest of the

@@ -61,8 +61,7 @@ func ClaimOf(ctx context.Context, client kubernetes.Interface,
 	return claim, nil
 }
 
-// NamedClaim returns the claim of that name, nil if there is none. An error is an
-// Unanswered.
+// NamedClaim returns the claim of that name, nil if there is none. An error is an Unanswered.
 func NamedClaim(ctx context.Context, client kubernetes.Interface, namespace,
 	name string) (*corev1.PersistentVolumeClaim, error) {
 	claim, err := client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -87,9 +86,8 @@ func Node(ctx context.Context, client kubernetes.Interface, name string) (*corev
 	return node, nil
 }
 
-// Cluster returns the cluster's identity, which is the UID of the namespace
-// kube-system, or "" if the agent may not read it or if it does not exist. An error
-// is an Unanswered.
+// Cluster returns the cluster's identity, which is the UID of the namespace kube-system, or "" if
+// the agent may not read it or if it does not exist. An error is an Unanswered.
 func Cluster(ctx context.Context, client kubernetes.Interface) (string, error) {
 	system, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	switch {

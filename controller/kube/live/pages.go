@@ -17,15 +17,13 @@ import (
 const (
 	// pageItems is the largest number of objects that one request lists.
 	pageItems = 500
-	// pageBytes bounds the encoded size of a page of more than one object. Decoded, a page
-	// takes up to about ten times as much: any user can create claims with 256 KiB of
-	// annotations each, or with many short labels. etcd accepts objects of up to 1.5 MiB
-	// (--max-request-bytes).
+	// pageBytes bounds the encoded size of a page of more than one object. Decoded, a page takes up
+	// to about ten times as much: any user can create claims with 256 KiB of annotations each, or
+	// with many short labels. etcd accepts objects of up to 1.5 MiB (--max-request-bytes).
 	pageBytes = 4 << 20
 )
 
-// EachPV calls f for every PV of the cluster until f returns false. An error is an
-// Unanswered.
+// EachPV calls f for every PV of the cluster until f returns false. An error is an Unanswered.
 func EachPV(ctx context.Context, client kubernetes.Interface, f func(*corev1.PersistentVolume) bool) error {
 	_, err := ListPVs(ctx, client, "", f)
 	return err
@@ -141,9 +139,8 @@ func readPage(ctx context.Context, request *rest.Request, o metav1.ListOptions,
 	return len(data), nil
 }
 
-// EachCapacity calls f for every CSIStorageCapacity of the namespace until f returns
-// false. It first reads a short page, because few are enough for most callers. An error is
-// an Unanswered.
+// EachCapacity calls f for every CSIStorageCapacity of the namespace until f returns false. It
+// first reads a short page, because few are enough for most callers. An error is an Unanswered.
 func EachCapacity(ctx context.Context, client kubernetes.Interface, namespace string,
 	f func(*storagev1.CSIStorageCapacity) bool) error {
 	page := metav1.ListOptions{Limit: pageItems / 10}

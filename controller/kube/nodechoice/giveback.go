@@ -32,10 +32,9 @@ func GiveBack(ctx context.Context, client kubernetes.Interface, recorder *events
 	return nil
 }
 
-// Unchoose removes the scheduler's choice of a node from a claim, of which it reads only name,
-// UID and version. If the claim was changed since, the error is a conflict. An older
-// ClusterRole allows to update claims and not to patch them: Unchoose then reads the claim and
-// updates it.
+// Unchoose removes the scheduler's choice of a node from a claim, of which it reads only name, UID
+// and version. If the claim was changed since, the error is a conflict. An older ClusterRole allows
+// to update claims and not to patch them: Unchoose then reads the claim and updates it.
 func Unchoose(ctx context.Context, client kubernetes.Interface,
 	claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{

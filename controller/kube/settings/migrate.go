@@ -3,8 +3,7 @@ package settings
 // MigrateMode is what an agent does about PVs without the annotation contract.AnnMigrate.
 type MigrateMode string
 
-// The modes. In each of them the agent finishes migrations that cannot be cancelled any
-// more.
+// The modes. In each of them the agent finishes migrations that cannot be cancelled any more.
 const (
 	MigrateOff       MigrateMode = "off"       // nothing
 	MigratePlan      MigrateMode = "plan"      // nothing; the plan shows what MigrateRun would do
