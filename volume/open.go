@@ -74,7 +74,6 @@ func (p *Pool) prepare(c *bounded.Call, d *pooldir.Dir) error {
 	return p.recoverAll(p.newCall(c, d), notes)
 }
 
-// call is one call on the open pool.
 type call struct {
 	*bounded.Call
 	*pooldir.Dir

@@ -153,7 +153,6 @@ func above(dir, path string) bool {
 // Name returns the pool's name as configured.
 func (p *Pool) Name() string { return p.config.Name }
 
-// title names the pool in messages.
 func (p *Pool) title() string {
 	if p.config.Name == "" {
 		return p.path

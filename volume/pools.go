@@ -81,7 +81,6 @@ func (s *Pools) Open() map[*Pool]error { return s.each((*Pool).Open) }
 // not answer: they keep their lock.
 func (s *Pools) Close() map[*Pool]error { return s.each((*Pool).Close) }
 
-// each calls do for every pool, and returns the errors.
 func (s *Pools) each(do func(*Pool) error) map[*Pool]error {
 	errs := make([]error, len(s.all))
 	var all sync.WaitGroup

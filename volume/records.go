@@ -78,7 +78,6 @@ func (p *Pool) left(name string) {
 // of the filesystem's journal, and few enough that their volumes are locked only shortly.
 const deferredAtOnce = 8
 
-// writeDeferred writes the deferred records.
 func (p *Pool) writeDeferred(ctx context.Context, c *call) error {
 	var errs []error
 	for names := range slices.Chunk(p.records.AllDeferred(), deferredAtOnce) {

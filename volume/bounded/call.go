@@ -44,7 +44,6 @@ type Call struct {
 	back  time.Duration // from began to the return of the caller's function
 }
 
-// phase is what a call is doing.
 type phase int
 
 const (
@@ -153,7 +152,6 @@ func (c *Call) leave() (wait time.Duration) {
 	return c.patience - waited
 }
 
-// run does the work of the call.
 func (c *Call) run(do func(*Call) error, ended func()) {
 	defer close(c.done)
 	defer ended()
@@ -186,7 +184,6 @@ func (c *Call) result() (left bool, err error) {
 	}
 }
 
-// hangs returns the error of a pool whose disk does not answer this call.
 func (c *Call) hangs() error {
 	return &fault.HangError{Where: c.where, Op: c.op, Since: c.began.Add(time.Duration(c.progress.Load()))}
 }

@@ -144,7 +144,6 @@ func partition(dir string) int {
 	return n
 }
 
-// disk returns the kernel's directory of the whole disk.
 func disk(n Number) string {
 	dir := attributes(n)
 	real, err := filepath.EvalSymlinks(dir)

@@ -142,7 +142,6 @@ func (r *reading) fill(c *bounded.Call, d *pooldir.Dir, s Setting) error {
 	return err
 }
 
-// locate reads the size and the number of the filesystem.
 func (r *reading) locate(d *pooldir.Dir) error {
 	st, err := d.Statfs()
 	if err != nil {
@@ -157,7 +156,6 @@ func (r *reading) locate(d *pooldir.Dir) error {
 	return nil
 }
 
-// volumes describes all records, and counts in the ledger what the kernel counts.
 func volumes(c *bounded.Call, d *pooldir.Dir, enforcer quota.Enforcer, records *record.Store,
 	ledger *space.Ledger) []Volume {
 	all := []Volume{}

@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// targetMode is the mode of the directories that Bind creates.
 const targetMode = 0o750
 
 // Bind mounts the open directory dir at the target with the flags. It creates the target's

@@ -141,7 +141,6 @@ type At struct {
 	devErr  error // why dev is unknown
 }
 
-// place identifies a directory.
 type place struct {
 	major, minor uint32
 	inode        uint64

@@ -54,7 +54,6 @@ func (o *Opener) held(d *Dir) error {
 	return &fault.HeldError{By: holder(d.Private)}
 }
 
-// sign writes the holder into the lock.
 func (o *Opener) sign(private int) error {
 	o.config.Step("open.sign")
 	fd, err := tree.Open(private, lockName, unix.O_WRONLY|unix.O_TRUNC|unix.O_NOFOLLOW)

@@ -47,7 +47,6 @@ func readIdentity(private int) (Identity, error) {
 	return id, nil
 }
 
-// found writes the pool's identity.
 func (o *Opener) found(private int) (Identity, error) {
 	id := Identity{Version: identityVersion, ID: newUUID(), Created: time.Now().UTC().Truncate(time.Second)}
 	data, err := file.JSON(id)

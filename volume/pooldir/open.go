@@ -56,7 +56,6 @@ func (o *Opener) open(c *bounded.Call, d *Dir) (err error) {
 	return o.start(c, d, expected)
 }
 
-// admit checks whether the open directory may be the pool.
 func (o *Opener) admit(d *Dir, e Expected) (err error) {
 	place := "the directory has no identity"
 	if d.Base < 0 {

@@ -18,7 +18,6 @@ const (
 	DefaultLabel = "system_u:object_r:container_file_t:s0"
 )
 
-// chooseLabel returns the label of new volumes.
 func (o *Opener) chooseLabel(d *Dir) (string, error) {
 	if o.config.Label != LabelAuto {
 		return o.config.Label, nil

@@ -14,7 +14,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
 
-// recordName is the file in the directory above the pool's.
 const recordName = ".hostpath-provisioner-mount"
 
 // place is the directory of a pool, locked against other processes of this package.
@@ -69,7 +68,6 @@ func recordOf(i mount.Info, o Owner) (record, error) {
 	return record{strings.TrimSpace(string(boot)), i.Major, i.Minor, i.Root, o}, err
 }
 
-// read returns the record, the zero value if there is none.
 func (p *place) read() (r record, err error) {
 	text, err := file.Read(int(p.above.Fd()), recordName)
 	if errors.Is(err, os.ErrNotExist) {

@@ -130,7 +130,6 @@ func enableSquota(fd int) error {
 // search, are up to half a minute older.
 const btrfsSysfs = "/sys/fs/btrfs"
 
-// groupsDir returns the directory in sysfs with the qgroups of fd's filesystem.
 func groupsDir(fd int) (string, error) {
 	var a struct { // struct btrfs_ioctl_fs_info_args: 1024 bytes
 		MaxID, Devices uint64
@@ -145,7 +144,6 @@ func groupsDir(fd int) (string, error) {
 	return filepath.Join(btrfsSysfs, uuid, "qgroups"), nil
 }
 
-// sysfsNumber reads a number from a file of sysfs.
 func sysfsNumber(dir, name string) (int64, error) {
 	data, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {

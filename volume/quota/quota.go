@@ -45,7 +45,6 @@ func (q *diskQuota) usage() Usage {
 	}
 }
 
-// limited reports whether the ID has any limit.
 func (q *diskQuota) limited() bool {
 	return q.BlockHard|q.BlockSoft|q.InodeHard|q.InodeSoft != 0
 }

@@ -11,7 +11,6 @@ import (
 // setgid (2000) and sticky (1000) are allowed. The zero value is no mode.
 type Mode uint32
 
-// maxMode has all bits that a Mode can have.
 const maxMode = 0o3777
 
 // ParseMode parses an octal number such as 0770. The error is an ErrInvalid that names the text.

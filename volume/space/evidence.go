@@ -74,7 +74,6 @@ func (l *Ledger) using() (all []finding, estimate bool) {
 	return []finding{walked, read}, estimate
 }
 
-// total returns the sum of the findings.
 func total(all []finding) (sum int64) {
 	for _, f := range all {
 		sum = add(sum, f.bytes)

@@ -132,7 +132,6 @@ func (l *Ledger) Beside(st *unix.Statfs_t, others []*Ledger) Space {
 	return l.account(st, elsewhere, 0)
 }
 
-// sumOf returns what the ledgers have allocated and use.
 func sumOf(ledgers []*Ledger) (sum others) {
 	for _, l := range ledgers {
 		allocated, found := l.sums()
@@ -200,7 +199,6 @@ func (l *Ledger) SetFilesystem(filesystem string) {
 	l.filesystem = filesystem
 }
 
-// where returns the filesystem of the ledger's pool.
 func (l *Ledger) where() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -52,7 +52,6 @@ func (f *Filesystems) Measure(ctx context.Context, l *Ledger, w Walk) error {
 	return err
 }
 
-// walk measures volumes. The joined errors name those that it could not measure.
 func (l *Ledger) walk(ctx context.Context, w Walk, volumes []record.Record) (survey, error) {
 	all := newSurvey()
 	var errs []error

@@ -73,7 +73,6 @@ func (e *Emptying) noteStuck(id string, r record.Record, why string) {
 	}
 }
 
-// oneLine is the text of an error for a record.
 func oneLine(err error) string {
 	text := strings.ReplaceAll(err.Error(), "\n", "; ")
 	if len(text) > maxStuck {

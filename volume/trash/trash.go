@@ -41,7 +41,6 @@ const (
 	purgeTurns = 100
 )
 
-// errTurn ends an entry's turn.
 var errTurn = fmt.Errorf("gave up after %d attempts", purgeTurn)
 
 // Disk is what the filesystem of the pool can do for its trash.

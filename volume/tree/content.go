@@ -129,7 +129,6 @@ func (d *contents) piece(in, out int, at int64, length int) (int, error) {
 	return transfer(in, out, at, d.buf[:length])
 }
 
-// transfer copies by reading and writing.
 func transfer(in, out int, at int64, buf []byte) (int, error) {
 	n, err := retry(func() (int, error) { return unix.Pread(in, buf, at) })
 	if err != nil {

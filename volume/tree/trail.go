@@ -44,7 +44,6 @@ type level struct {
 	fd   int   // -1 if it is not kept open
 }
 
-// here returns the current directory.
 func (t *trail) here() *level { return &t.steps[len(t.steps)-1] }
 
 // down makes the directory that fd has open the current one. The trail closes fd, also if down
@@ -98,7 +97,6 @@ func openAbove(dir int, id inode) (int, error) {
 	return fd, nil
 }
 
-// close closes all descriptors.
 func (t *trail) close() {
 	for i := len(t.steps) - 1; i >= 0 && t.steps[i].fd >= 0; i-- {
 		unix.Close(t.steps[i].fd)

@@ -127,7 +127,6 @@ func (d *Dir) Meter(r record.Record) (u quota.Usage, err error) {
 	return u, err
 }
 
-// recorded returns how many volumes on the filesystem are recorded with a quota ID.
 func (d *Dir) recorded(id uint64) int { return d.quotas.config.Recorded(d.dir.Filesystem, id) }
 
 // CountedElsewhere returns a function that reports whether the kernel counts an open file for a
