@@ -10,7 +10,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/agent/csi/kubelet"
 )
 
-// driverOptions are the flags of the CSI driver.
 type driverOptions struct {
 	endpoint   string
 	name       string

@@ -15,7 +15,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 )
 
-// localPathOptions are the flags of an agent that stands in for the local-path provisioner.
 type localPathOptions struct {
 	config     string
 	namespaces []string        // in which the provisioner itself may run

@@ -13,7 +13,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 )
 
-// migrateOptions are the flags of the migration to CSI PVs.
 type migrateOptions struct {
 	mode   settings.MigrateMode
 	others []contract.Dialect // whose PVs are migrated, too

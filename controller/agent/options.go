@@ -16,7 +16,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// options are the flags of the agent.
 type options struct {
 	version       string // of the program
 	nodeName      string
@@ -45,7 +44,6 @@ type options struct {
 	layout layout // set by check, from the flags above
 }
 
-// targets returns where the value of each flag goes.
 func (o *options) targets() map[string]any {
 	return map[string]any{
 		"node-name": &o.nodeName, "pv-dir": &o.pvDir, "pv-dir-mount": &o.pvDirMount, "datadir": &o.driver.dataDirs,

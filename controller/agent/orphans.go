@@ -7,13 +7,11 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 )
 
-// orphanOptions are the flags about volumes whose PV is gone.
 type orphanOptions struct {
 	remove bool
 	grace  time.Duration
 }
 
-// newOrphans builds the checker of orphans.
 func (a *agent) newOrphans() (err error) {
 	if a.driverOnly() {
 		return nil

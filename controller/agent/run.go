@@ -146,7 +146,6 @@ func (a *agent) publish(ctx context.Context) error {
 	}
 }
 
-// checks returns the checks of /readyz.
 func (a *agent) checks() (all []httpserver.Check) {
 	if a.loop != nil {
 		all = append(all, httpserver.Check{Name: "api", Err: a.serving})
@@ -177,7 +176,6 @@ func (a *agent) checks() (all []httpserver.Check) {
 	return all
 }
 
-// collectors returns the collectors of /metrics.
 func (a *agent) collectors() []prometheus.Collector {
 	all := []prometheus.Collector{buildInfo(a.version), monitor.NewCollector(a.pools.All(), monitor.SharedWithOS),
 		a.probes, a.volumes}

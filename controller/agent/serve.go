@@ -16,7 +16,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 )
 
-// metricsOptions are the flags of /metrics over HTTPS.
 type metricsOptions struct {
 	address, cert, key, tls string
 	tokens                  bool // clients need a token to read metrics
@@ -58,7 +57,6 @@ func (o *options) setAddresses(f *pflag.FlagSet) {
 	}
 }
 
-// newRegistry returns a registry with the metrics of the process and of the parts.
 func newRegistry(parts ...prometheus.Collector) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -142,7 +140,6 @@ func ownHosts(env func(string) string) []string {
 	return hosts
 }
 
-// pprofOptions is the flag of the profiles.
 type pprofOptions struct{ address string }
 
 // listen opens the address and returns the function that serves it, or none if it is empty.

@@ -44,7 +44,6 @@ func (s *Backends) Fit(sc *storagev1.StorageClass, bytes int64) claims.Fit {
 	return fit
 }
 
-// noPool returns the message of a claim whose class names a pool that no node has.
 func (s *Backends) noPool(sc *storagev1.StorageClass, quotas bool) string {
 	pool, why := contract.PoolName(sc.Parameters), fmt.Sprintf("which class %q names", sc.Name)
 	if sc.Parameters[contract.StoragePool] == "" {

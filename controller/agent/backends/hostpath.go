@@ -68,7 +68,6 @@ func (h hostPath) PoolsFor(sc *storagev1.StorageClass) []*volume.Pool {
 	return nil
 }
 
-// pathOf returns the path that the class names, "" if it names none.
 func (h hostPath) pathOf(sc *storagev1.StorageClass) string {
 	if h.PathParameter == "" || sc.Parameters[h.PathParameter] == "" {
 		return ""

@@ -32,7 +32,6 @@ func objectName(driver, node, class string) string {
 	return node + "." + class + "." + hex.EncodeToString(sum[:8])
 }
 
-// managedBy returns the value of labelManagedBy for the objects of a node.
 func managedBy(node string) string { return contract.LabelValue("hostpath-provisioner-" + node) }
 
 // labelsOf returns the labels of the objects of a node. Only agents set contract.LabelNode.
@@ -92,7 +91,6 @@ func bytesOf(o *storagev1.CSIStorageCapacity) int64 {
 	return contract.WholeBytes(o.Capacity)
 }
 
-// merged returns a copy of o with the wanted labels, owner and sizes.
 func merged(o, want *storagev1.CSIStorageCapacity) *storagev1.CSIStorageCapacity {
 	o = o.DeepCopy()
 	if o.Labels == nil {

@@ -19,7 +19,6 @@ type status struct {
 	reasons map[string]error // by step; guarded by mu
 }
 
-// start sets the status before the first pass.
 func (s *status) start() {
 	s.reasons = map[string]error{"publish": errors.New("starting")}
 }

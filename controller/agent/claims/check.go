@@ -22,7 +22,6 @@ const (
 	existsFor = 5 * time.Minute
 )
 
-// answer is the result of a check.
 type answer struct {
 	asked bool          // the API server was used
 	next  time.Duration // the pause before the next check

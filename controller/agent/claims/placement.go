@@ -36,7 +36,6 @@ const (
 	unknown
 )
 
-// placer decides the placement of claims for one node.
 type placer struct {
 	node     string
 	dialects map[string]contract.Dialect // by provisioner; see Config

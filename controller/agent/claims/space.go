@@ -33,7 +33,6 @@ type Fit struct {
 	Lack string
 }
 
-// offers are what nodes publish for a class.
 type offers struct {
 	nodes   int
 	largest int64

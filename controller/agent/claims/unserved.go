@@ -85,7 +85,6 @@ type pendingClaim struct {
 	due time.Time // of the next check
 }
 
-// waiting is what a claim waits for.
 type waiting struct {
 	where placement
 	// named is the node or the PV that the claim names, or the node that was chosen; "" for none.
@@ -121,14 +120,12 @@ func (r *unservedRecorder) update(claim *corev1.PersistentVolumeClaim, where pla
 	r.schedule(p, 0)
 }
 
-// forget forgets all claims.
 func (r *unservedRecorder) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	clear(r.pending)
 }
 
-// waitingOf returns what a claim with that placement waits for.
 func waitingOf(claim *corev1.PersistentVolumeClaim, where placement) waiting {
 	if where == local && waitsForPV(claim) {
 		where = remoteByPV // the agent of the claim's node waits for its PV, too
@@ -182,7 +179,6 @@ func (r *unservedRecorder) delay(p *pendingClaim) time.Duration {
 	return headStart + remoteDelay + part(spread, string(p.ref.UID)) // another node may serve it
 }
 
-// run checks claims until the context ends.
 func (r *unservedRecorder) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, r.queue.ShutDown)()
 	limit := flowcontrol.NewTokenBucketRateLimiter(checksPerSecond, checksAtOnce)

@@ -28,7 +28,6 @@ func checkName(name string) error {
 	return volume.CheckName(name)
 }
 
-// bytesOf returns the required size, else the limit, else the default.
 func bytesOf(r *csi.CapacityRange) (int64, error) {
 	required, limit := r.GetRequiredBytes(), r.GetLimitBytes()
 	switch {
@@ -89,7 +88,6 @@ func checkCapability(c *csi.VolumeCapability, readonly bool) (f mount.Flags, err
 	return f, nil
 }
 
-// topology returns the topology from which the volumes of this node are accessible.
 func (s *Server) topology() *csi.Topology {
 	return &csi.Topology{Segments: map[string]string{contract.TopologyNode: s.config.NodeID}}
 }

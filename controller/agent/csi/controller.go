@@ -55,7 +55,6 @@ func (s *Server) CreateVolume(_ context.Context, req *csi.CreateVolumeRequest) (
 	return res, nil
 }
 
-// checkCreate checks a request to create a volume, and returns its pool and spec.
 func (s *Server) checkCreate(req *csi.CreateVolumeRequest) (*volume.Pool, volume.Spec, error) {
 	var spec volume.Spec
 	if err := checkName(req.GetName()); err != nil {
@@ -87,7 +86,6 @@ func (s *Server) checkCreate(req *csi.CreateVolumeRequest) (*volume.Pool, volume
 	return pool, spec, s.checkTopology(req.GetAccessibilityRequirements())
 }
 
-// volume returns the volume as a CSI response has it.
 func (s *Server) volume(pool *volume.Pool, v volume.Volume) *csi.Volume {
 	return &csi.Volume{
 		VolumeId:           v.Name,

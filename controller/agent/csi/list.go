@@ -51,7 +51,6 @@ func afterToken(token string) (after string, err error) {
 	return after, nil
 }
 
-// list returns every volume whose name follows after.
 func (s *Server) list(after string) ([]*csi.ListVolumesResponse_Entry, error) {
 	var all []*csi.ListVolumesResponse_Entry
 	for _, p := range s.config.Pools.All() {

@@ -55,7 +55,6 @@ func (s *Server) NodePublishVolume(_ context.Context,
 	return &csi.NodePublishVolumeResponse{}, nil
 }
 
-// checkPublish checks a request to publish, and returns the volume that it asks for.
 func checkPublish(req *csi.NodePublishVolumeRequest) (v target.Volume, err error) {
 	if err := volume.CheckName(req.GetVolumeId()); err != nil {
 		return v, err

@@ -23,7 +23,6 @@ const (
 	keyPodUID         = kubernetesPrefix + "pod.uid"
 )
 
-// parse parses the parameters of a request or the attributes of an inline volume.
 func parse(from contract.Source, given map[string]string) (contract.Parameters, error) {
 	p, err := from.Parse(given)
 	if err != nil {

@@ -79,7 +79,6 @@ func New(c Config) (*Server, error) {
 	}, nil
 }
 
-// paths returns the directories of the pools.
 func paths(pools *volume.Pools) (all []string) {
 	for _, p := range pools.All() {
 		all = append(all, p.Path())

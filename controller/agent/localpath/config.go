@@ -123,7 +123,6 @@ func (d *document) ignored() (keys []string) {
 	return keys
 }
 
-// isSet reports whether a value is neither absent nor null, "" or 0.
 func isSet(value json.RawMessage) bool {
 	return !slices.Contains([]string{"", "null", `""`, "0"}, string(value))
 }

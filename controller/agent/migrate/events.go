@@ -32,7 +32,6 @@ func (m *Migrator) finished(ctx context.Context, j *job, pv *corev1.PersistentVo
 	}
 }
 
-// unreadable records on claim and PV that the journal of a volume cannot be read.
 func (m *Migrator) unreadable(ctx context.Context, f candidate) {
 	message := fmt.Sprintf("node %s: a migration stopped: %s", m.name, f.Reason)
 	topic := "unreadable " + f.v.Name
@@ -46,7 +45,6 @@ func (m *Migrator) unreadable(ctx context.Context, f candidate) {
 	}
 }
 
-// halted records on claim and PV why a migration cannot continue.
 func (m *Migrator) halted(ctx context.Context, j *job, why string) {
 	message := fmt.Sprintf("node %s: the migration to a %s PV stopped: %s; it continues when the cause is gone", m.name,
 		backend(j.to), why)

@@ -33,7 +33,6 @@ type job struct {
 	touched  bool // the claim was annotated, or may not be
 }
 
-// advance writes a change of the journal.
 func (j *job) advance(by record.MigrationChange) error { return j.pool.AdvanceMigration(j.volume, by) }
 
 // readJob reads the journal of a volume that is being migrated. Another version or a person
@@ -77,7 +76,6 @@ func parsePV(data []byte) (*corev1.PersistentVolume, error) {
 	return pv, nil
 }
 
-// encodePV encodes a PV for the journal.
 func encodePV(pv *corev1.PersistentVolume) ([]byte, error) {
 	pv = pv.DeepCopy()
 	pv.ManagedFields = nil

@@ -207,7 +207,6 @@ func (m *Migrator) work(ctx context.Context, all []candidate) {
 	}
 }
 
-// forgetRefusals forgets those of PVs that are gone.
 func (m *Migrator) forgetRefusals(all []candidate) {
 	for name := range m.refusals {
 		if !slices.ContainsFunc(all, func(f candidate) bool { return f.PV == name }) {

@@ -28,7 +28,6 @@ const (
 	retryEvery = time.Second
 )
 
-// state is the state of a migration after a step.
 type state int
 
 const (

@@ -56,14 +56,12 @@ func (m *Migrator) keep(ctx context.Context, pv *corev1.PersistentVolume) error 
 		metav1.PatchOptions{})
 }
 
-// remove deletes the PV.
 func (m *Migrator) remove(ctx context.Context, pv *corev1.PersistentVolume) error {
 	m.step("migrate.delete")
 	err := m.client.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, live.Unchanged(pv))
 	return gone(err, "delete PV "+pv.Name)
 }
 
-// release removes the finalizers of a PV that is being deleted.
 func (m *Migrator) release(ctx context.Context, pv *corev1.PersistentVolume) error {
 	m.step("migrate.release")
 	return gone(m.patchPV(ctx, pv, map[string]any{"finalizers": nil}, nil, metav1.PatchOptions{}), "")

@@ -88,7 +88,6 @@ func (c *Collector) checkShared(pool *volume.Pool) {
 	c.onOS[pool] = err == nil && is
 }
 
-// notReady returns the metrics of a pool that is not ready.
 func notReady(pool *volume.Pool) []prometheus.Metric {
 	return []prometheus.Metric{prometheus.MustNewConstMetric(readyDesc, prometheus.GaugeValue, 0, pool.Name())}
 }

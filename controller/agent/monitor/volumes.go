@@ -63,7 +63,6 @@ func (m *VolumeMonitor) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// poolVolumes monitors the published volumes of one pool.
 type poolVolumes struct {
 	pool     *volume.Pool
 	recorder clientrecord.EventRecorder

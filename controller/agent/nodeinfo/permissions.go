@@ -92,7 +92,6 @@ func (i *Info) Ready() error {
 	return nil
 }
 
-// lacks returns the error of missing permissions.
 func lacks(missing []permission) error {
 	var words []string
 	for _, p := range missing {

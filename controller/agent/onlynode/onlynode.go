@@ -97,7 +97,6 @@ func slim(obj any) (any, error) {
 	return obj, nil
 }
 
-// check stores the result of the check.
 func (g *Guard) check(ctx context.Context, nodes []*corev1.Node) {
 	now := only(g.node, nodes)
 	before := g.found.Swap(&now)

@@ -79,7 +79,6 @@ func describe(pool *volume.Pool, v volume.Volume, cluster string) Orphan {
 	}
 }
 
-// request is a call of Remove.
 type request struct {
 	ctx    context.Context //nolint:containedctx // a request carries that of its caller
 	volume Named

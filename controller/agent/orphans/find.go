@@ -22,7 +22,6 @@ import (
 // provisioning loop deletes an abandoned empty volume long before.
 const saveWithin = 5 * time.Minute
 
-// findings are the orphans of one pool.
 type findings struct {
 	checked bool // the pool was ready
 	volumes []record.Record
@@ -31,7 +30,6 @@ type findings struct {
 	pvs         []string // names
 }
 
-// place is the location of a volume.
 type place struct {
 	pool *volume.Pool
 	name string
@@ -150,7 +148,6 @@ func (o *Checker) lostPV(ctx context.Context, pool *volume.Pool,
 	return fmt.Sprintf("PV %s names another volume (%s)", pv.Name, named(pv)), true, nil
 }
 
-// named describes the volume that a PV names.
 func named(pv *corev1.PersistentVolume) string {
 	text := contract.DirectoryOf(pv)
 	if pv.Spec.CSI != nil {

@@ -13,7 +13,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// report is what this process reported about a pool's orphans.
 type report struct {
 	known   map[string]string // from name to reason, at the last check
 	event   time.Time         // of the last event

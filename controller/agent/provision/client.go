@@ -151,7 +151,6 @@ func (l libraryPVs) release(ctx context.Context, pv *corev1.PersistentVolume) er
 	return err
 }
 
-// withoutFinalizer returns the finalizers of a PV but the library's.
 func withoutFinalizer(pv *corev1.PersistentVolume) []string {
 	return slices.DeleteFunc(slices.Clone(pv.Finalizers), func(f string) bool { return f == contract.Finalizer })
 }

@@ -40,7 +40,6 @@ func (c *Controller) placeOf(b *backends.Backend, claim *corev1.PersistentVolume
 	return at, nil
 }
 
-// specOf returns the specification of the claim's volume, without its name.
 func specOf(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) volume.Spec {
 	p, _ := contract.ParametersOf(sc)
 	p.Spec.Bytes = contract.Bytes(claim)

@@ -90,7 +90,6 @@ func (c *Controller) Provision(ctx context.Context,
 	return c.describe(b, o, pool, v)
 }
 
-// create creates the claim's volume, or returns the one that exists and fits.
 func (c *Controller) create(b *backends.Backend, o lib.ProvisionOptions) (*volume.Pool, volume.Volume, *refusal) {
 	at, r := c.placeOf(b, o.PVC, o.StorageClass)
 	if r != nil {
@@ -129,7 +128,6 @@ func (c *Controller) createAnew(ctx context.Context, b *backends.Backend, o lib.
 // and no user can change the affinity of a PV. It spares a request for each of many claims.
 var hostnameAge = timing.Scaled(5 * time.Second)
 
-// policyOf returns the reclaim policy of new PVs of the class.
 func (c *Controller) policyOf(sc *storagev1.StorageClass) corev1.PersistentVolumeReclaimPolicy {
 	return contract.ReclaimPolicy(c.policy, sc)
 }

@@ -16,7 +16,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// runWorker binds the PVs of the queue until the context ends.
 func (p *PVs) runWorker(ctx context.Context) {
 	go func() {
 		<-ctx.Done()
@@ -93,7 +92,6 @@ func (p *PVs) sync(ctx context.Context, name string) error {
 	return p.annotate(ctx, pv, pool)
 }
 
-// bind binds the record of a volume to a PV that it names.
 func (p *PVs) bind(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume) error {
 	binding := p.binding(pv, cmp.Or(ownerOf(pv), v.Owner))
 	if err := p.recognize(ctx, pv, pool, v.Record, &binding); err != nil {
@@ -109,7 +107,6 @@ func (p *PVs) bind(ctx context.Context, pv *corev1.PersistentVolume, pool *volum
 	return err
 }
 
-// binding returns the fields of a record whose volume is bound to the PV and the claim.
 func (p *PVs) binding(pv *corev1.PersistentVolume, owner record.Owner) volume.Binding {
 	return volume.Binding{
 		PV: pv.Name, Owner: owner, Cluster: p.node.Cluster(),
@@ -180,7 +177,6 @@ func (p *PVs) warnUnserved(ctx context.Context, pv *corev1.PersistentVolume) {
 		p.node.Name(), by, remedy))
 }
 
-// unserved is the error of a PV without a backend.
 func (p *PVs) unserved(pv *corev1.PersistentVolume) error {
 	return fmt.Errorf("annotation %s is %q, and node %s serves no such PVs", contract.AnnProvisionedBy,
 		pv.Annotations[contract.AnnProvisionedBy], p.node.Name())

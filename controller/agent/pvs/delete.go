@@ -14,7 +14,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// deletion is the volume of a PV that may be deleted.
 type deletion struct {
 	backend  *backend
 	pool     *volume.Pool

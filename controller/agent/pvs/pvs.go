@@ -99,7 +99,6 @@ type PVs struct {
 	sighted map[place]sighting // volumes that were made while the clock was ahead; guarded by mu
 }
 
-// place is the place of a volume.
 type place struct {
 	pool *volume.Pool
 	name string

@@ -43,7 +43,6 @@ import (
 // All rows but the first require that the PV has the pool's UUID and the recorded name. So
 // no second PV can get the volume.
 
-// claimMismatch is the error of a PV whose claimRef does not name the record's claim.
 type claimMismatch struct {
 	path, uid string
 	owner     record.Owner

@@ -92,7 +92,6 @@ func differs(sc storagev1.StorageClass, policy string) int {
 	return 1
 }
 
-// mayUse reports whether the class names the pool, or no pool.
 func (b *backend) mayUse(pool *volume.Pool, sc storagev1.StorageClass) bool {
 	if b.IsCSI {
 		return contract.PoolName(sc.Parameters) == pool.Name()

@@ -79,7 +79,6 @@ func (p *PVs) watchPVs() cache.SharedIndexInformer {
 	return informers.New(lw, &corev1.PersistentVolume{}, resync)
 }
 
-// list lists the PVs that watchPVs watches.
 func (p *PVs) list(ctx context.Context, selector string) (runtime.Object, error) {
 	if !p.node.MayPatchPVs() {
 		selector = ""

@@ -19,7 +19,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// target is a claim that needs a step, with its PV and volume.
 type target struct {
 	claim *corev1.PersistentVolumeClaim
 	pv    *corev1.PersistentVolume

@@ -66,7 +66,6 @@ func (r *Resizer) message(at *target, why error) (message string, missing int64)
 		space.Wanted, space.Available, estimated, space.Total), space.Wanted
 }
 
-// succeeded records that the volume grew.
 func (r *Resizer) succeeded(ctx context.Context, claim *corev1.PersistentVolumeClaim, bytes int64) {
 	r.results.WithLabelValues(resultGrown).Inc()
 	r.events.Note(ctx, events.Claim(claim), fmt.Sprintf("resized %d", bytes), events.VolumeResizeSuccessful,

@@ -149,7 +149,6 @@ func (r *Resizer) pvChanged(obj any) {
 	}
 }
 
-// work handles claims until the queue is shut down.
 func (r *Resizer) work(ctx context.Context) {
 	for {
 		key, stop := r.queue.Get()

@@ -56,7 +56,6 @@ func refused(before corev1.PersistentVolumeClaimStatus, message string, infeasib
 	return s
 }
 
-// withoutResize returns a copy of the status without conditions about resizing.
 func withoutResize(before corev1.PersistentVolumeClaimStatus) corev1.PersistentVolumeClaimStatus {
 	s := *before.DeepCopy()
 	s.Conditions = slices.DeleteFunc(s.Conditions, isResizeCondition)
