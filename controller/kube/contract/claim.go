@@ -100,7 +100,6 @@ func group(s *corev1.TypedObjectReference) string {
 	return *s.APIGroup
 }
 
-// orList joins the modes with "or".
 func orList(modes []corev1.PersistentVolumeAccessMode) string {
 	words := make([]string, len(modes))
 	for i, m := range modes {

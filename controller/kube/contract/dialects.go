@@ -34,7 +34,6 @@ func Own(prefix bool) Dialect {
 	}
 }
 
-// others are the dialects of other provisioners.
 var others = []Dialect{
 	{
 		Provisioner:  SingleNodeProvisioner,
@@ -111,7 +110,6 @@ func ParametersOf(c *storagev1.StorageClass) (Parameters, error) {
 	return p, nil
 }
 
-// isDialect reports whether the provisioner is that of a dialect.
 func isDialect(provisioner string) bool {
 	return provisioner == HostPathProvisioner ||
 		slices.ContainsFunc(others, func(d Dialect) bool { return d.Provisioner == provisioner })

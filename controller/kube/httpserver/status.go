@@ -43,7 +43,6 @@ type shared struct {
 	next    *running // begins when current ends; nil if no client waits for it; guarded by mu
 }
 
-// running is one run of the checks.
 type running struct {
 	done   chan struct{} // closed when report is set
 	report report

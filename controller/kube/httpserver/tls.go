@@ -118,7 +118,6 @@ func (p *filePair) certificate() (*tls.Certificate, error) {
 	return p.current, nil
 }
 
-// load reads the files, and replaces current if they changed.
 func (p *filePair) load() (err error) {
 	var read [2][]byte
 	for i, path := range []string{p.cert, p.key} {
