@@ -22,7 +22,6 @@ import (
 // owner is the field owner of all that the operator applies.
 const owner = "hostpath-provisioner-operator"
 
-// outcome is what happened to an object.
 type outcome string
 
 const (

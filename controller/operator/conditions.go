@@ -52,7 +52,6 @@ var reasons = map[string]meaning{
 	"MultipleResources":    {available: no, progressing: no, degraded: yes, stuck: true},
 }
 
-// verdict is the state of an installation.
 type verdict struct {
 	reason, message string
 	// available is the status of Available if the reason leaves it open and it is known.

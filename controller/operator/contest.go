@@ -27,7 +27,6 @@ type contest struct {
 	objects map[string]*disputed
 }
 
-// disputed is an object that was written.
 type disputed struct {
 	// hash is that of the content. Another content is a change of the operator's own, and no
 	// repair.

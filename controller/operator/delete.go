@@ -129,7 +129,6 @@ func (r *Reconciler) agentsThatEnd(ctx context.Context) (nodes []string, err err
 	return nodes, nil
 }
 
-// removeFinalizer removes the finalizer.
 func (r *Reconciler) removeFinalizer(ctx context.Context, cr *v1beta1.HostPathProvisioner) error {
 	before := cr.DeepCopy()
 	controllerutil.RemoveFinalizer(cr, finalizer)

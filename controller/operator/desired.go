@@ -92,7 +92,6 @@ func (s Settings) desired(cr *v1beta1.HostPathProvisioner, l layout) (wanted []*
 	return wanted, nil
 }
 
-// webhook returns the objects of the webhook: its Service and its configuration.
 func (s Settings) webhook(cr *v1beta1.HostPathProvisioner) ([]*unstructured.Unstructured, error) {
 	all, err := s.objects(cr)
 	all = slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool { return !isWebhook(o) })

@@ -46,7 +46,6 @@ func (r *Reconciler) keepMonitoring(mgr ctrl.Manager) error {
 	return mgr.Add(keeper)
 }
 
-// state returns what the metrics show.
 func (r *Reconciler) state(ctx context.Context) (s metrics.State, err error) {
 	cr, err := served(ctx, r.Client)
 	if err != nil || cr.UID == "" {

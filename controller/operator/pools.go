@@ -25,7 +25,6 @@ import (
 // pool is one pool of CSI volumes, with its directory as the agent sees it.
 type pool = poolrecord.Pool
 
-// refusal is why a pool of the resource is not offered.
 type refusal struct {
 	pool, reason, message string
 }

@@ -166,7 +166,6 @@ func soonest(all ...time.Duration) time.Duration {
 	return slices.Min(all)
 }
 
-// applyWebhook applies the webhook's Service and configuration, with a certificate that is valid.
 func (r *Reconciler) applyWebhook(ctx context.Context, cr *v1beta1.HostPathProvisioner) error {
 	objects, err := r.webhook(cr)
 	if err != nil {

@@ -191,7 +191,6 @@ func (u usage) of(pool string) string {
 	return strings.Join(all, " and ")
 }
 
-// usage reads from the API server what uses the pools.
 func (r *Reconciler) usage(ctx context.Context) (usage, error) {
 	u := usage{pools: map[string]int{}, inline: map[string]int{}}
 	err := r.eachPV(ctx, func(pv *corev1.PersistentVolume) {

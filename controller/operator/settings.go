@@ -11,7 +11,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/operator/tlsprofile"
 )
 
-// namespaceFile has the namespace of the operator's pod.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // Settings are those of the operator's Deployment.

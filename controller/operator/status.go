@@ -136,7 +136,6 @@ func (l layout) statuses(a agents) (all []v1beta1.StoragePoolStatus) {
 	return all
 }
 
-// onClaim returns the state of a pool on claims.
 func (l layout) onClaim(name string, desired int) v1beta1.StoragePoolStatus {
 	for _, s := range l.claims.States {
 		if s.Name == name {

@@ -78,7 +78,6 @@ func Expires(ctx context.Context, c client.Reader, namespace string) (at time.Ti
 	return found.Leaf.NotAfter, nil
 }
 
-// pair returns the certificate of the Secret's data with its key.
 func pair(data map[string][]byte) (tls.Certificate, error) {
 	return tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
 }

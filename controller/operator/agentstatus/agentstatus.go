@@ -105,7 +105,6 @@ func Of(o Observed) State {
 	return s
 }
 
-// nodes returns on how many nodes agents run.
 func (s State) nodes() int {
 	names := map[string]bool{}
 	for _, pod := range s.Running {
@@ -117,7 +116,6 @@ func (s State) nodes() int {
 // Complete reports whether there are agents and all of them are ready.
 func (s State) Complete() bool { return !s.Rolling && s.Desired > 0 && s.Ready >= s.Desired }
 
-// add adds the agent that the pod runs.
 func (s *State) add(pod corev1.Pod, now time.Time) {
 	since, unready := contract.UnreadySince(&pod)
 	ends := pod.DeletionTimestamp != nil
@@ -135,7 +133,6 @@ func (s *State) add(pod corev1.Pod, now time.Time) {
 	}
 }
 
-// addMissing adds n agents without a pod.
 func (s *State) addMissing(n int, o Observed) {
 	if n <= 0 {
 		return

@@ -70,7 +70,6 @@ func (r *Reconciler) handle(ctx context.Context, pv *corev1.PersistentVolume, kn
 	return r.giveUp(ctx, pv, h, p, loss)
 }
 
-// reason describes a loss.
 func reason(f identity.NodeFacts, loss identity.Loss) string {
 	switch loss {
 	case identity.GivenUp:

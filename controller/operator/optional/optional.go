@@ -23,7 +23,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 )
 
-// firstList bounds the first list of the objects.
 const firstList = 30 * time.Second
 
 // checkInterval is how often the operator checks whether the cluster serves the API.
@@ -71,7 +70,6 @@ func (k *Reconciler) Start(ctx context.Context) error {
 	}
 }
 
-// serves reports whether all kinds of the API are served.
 func serves(client discovery.ServerResourcesInterface, api schema.GroupVersion,
 	kinds []schema.GroupVersionKind) (bool, error) {
 	list, err := client.ServerResourcesForGroupVersion(api.String())
