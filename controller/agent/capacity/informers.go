@@ -62,11 +62,7 @@ func (p *Publisher) informer(what string, of runtime.Object, from cache.ListWatc
 			return w, err
 		},
 	}, of, 0, cache.Indexers{})
-	_, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { p.requestPass() },
-		UpdateFunc: func(_, _ any) { p.requestPass() },
-		DeleteFunc: func(any) { p.requestPass() },
-	})
+	_, err := i.AddEventHandler(informers.OnChange(func(any) { p.requestPass() }))
 	return i, errors.Join(err,
 		i.SetTransform(informers.WithoutManagedFields),
 		i.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}))

@@ -30,6 +30,23 @@ func WithoutManagedFields(obj any) (any, error) {
 	return obj, nil
 }
 
+// OnChange returns a handler that calls changed with the object of every addition, update and
+// deletion. That of a deletion may be a cache.DeletedFinalStateUnknown.
+func OnChange(changed func(obj any)) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: changed, UpdateFunc: func(_, obj any) { changed(obj) }, DeleteFunc: changed,
+	}
+}
+
+// OnKey is OnChange for the key of the object, <namespace>/<name>.
+func OnKey(changed func(key string)) cache.ResourceEventHandler {
+	return OnChange(func(obj any) {
+		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+			changed(key)
+		}
+	})
+}
+
 // Run runs the informers until the context ends. It calls check when all of them have
 // read their objects, and after each later change. Calls of check do not overlap. It
 // returns an error at once if an informer has run before.
@@ -39,7 +56,7 @@ func Run(ctx context.Context, check func(), all ...cache.SharedIndexInformer) er
 		synced = append(synced, i.HasSynced)
 	}
 	var mu sync.Mutex
-	again := func() {
+	again := func(any) {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, is := range synced {
@@ -50,12 +67,7 @@ func Run(ctx context.Context, check func(), all ...cache.SharedIndexInformer) er
 		check()
 	}
 	for _, i := range all {
-		_, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(any) { again() },
-			UpdateFunc: func(any, any) { again() },
-			DeleteFunc: func(any) { again() },
-		})
-		if err != nil {
+		if _, err := i.AddEventHandler(OnChange(again)); err != nil {
 			return fmt.Errorf("watch for changes: %w", err)
 		}
 	}
@@ -65,7 +77,7 @@ func Run(ctx context.Context, check func(), all ...cache.SharedIndexInformer) er
 	}
 	wg.Go(func() { // the handlers may have run before that
 		if cache.WaitForCacheSync(ctx.Done(), synced...) {
-			again()
+			again(nil)
 		}
 	})
 	wg.Wait()

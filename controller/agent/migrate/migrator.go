@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"kubevirt.io/hostpath-provisioner/controller/agent/informers"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
@@ -137,7 +138,7 @@ func (m *Migrator) Report() Report { return *m.report.Load() }
 func (m *Migrator) Run(ctx context.Context, claims, pvs cache.SharedIndexInformer) {
 	m.claims = claims.GetStore()
 	if m.mode != settings.MigrateOff {
-		if err := m.watch(pvs); err != nil {
+		if _, err := pvs.AddEventHandler(informers.OnChange(func(any) { sleep.Wake(m.wake) })); err != nil {
 			klog.FromContext(ctx).Error(err, "Cannot watch PVs; nothing is migrated")
 			return
 		}
@@ -153,17 +154,6 @@ func (m *Migrator) Run(ctx context.Context, claims, pvs cache.SharedIndexInforme
 			return
 		}
 	}
-}
-
-// watch makes a change of any PV cause a check.
-func (m *Migrator) watch(pvs cache.SharedIndexInformer) error {
-	wake := func() { sleep.Wake(m.wake) }
-	_, err := pvs.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { wake() },
-		UpdateFunc: func(any, any) { wake() },
-		DeleteFunc: func(any) { wake() },
-	})
-	return err
 }
 
 // publish stores the plan, and logs it if it changed.

@@ -14,6 +14,7 @@ import (
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/claims"
+	"kubevirt.io/hostpath-provisioner/controller/agent/informers"
 )
 
 const (
@@ -92,16 +93,7 @@ type watchedPVs struct {
 
 func newWatchedPVs(i cache.SharedIndexInformer) (watchedPVs, error) {
 	w := watchedPVs{i, pvStore{i.GetStore(), lru.New(claims.RememberMost)}}
-	forget := func(obj any) {
-		if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
-			w.store.added.Remove(name)
-		}
-	}
-	_, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    forget,
-		UpdateFunc: func(_, obj any) { forget(obj) },
-		DeleteFunc: forget,
-	})
+	_, err := i.AddEventHandler(informers.OnKey(func(name string) { w.store.added.Remove(name) }))
 	return w, err
 }
 

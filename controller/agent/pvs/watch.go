@@ -19,24 +19,11 @@ import (
 // informer is the informer of the claims.
 func (p *PVs) Watch(claims Claims, informer cache.SharedIndexInformer) error {
 	p.claims = claims
-	add := func(obj any) {
-		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
-			p.queue.Add(key)
-		}
-	}
-	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    add,
-		UpdateFunc: func(_, obj any) { add(obj) },
-		DeleteFunc: add, // the PV is gone, or it lost the label
-	})
-	if err != nil {
+	// A PV counts as deleted if it is gone, or if it lost the label.
+	if _, err := p.informer.AddEventHandler(informers.OnKey(p.queue.Add)); err != nil {
 		return err
 	}
-	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    p.claimChanged,
-		UpdateFunc: func(_, obj any) { p.claimChanged(obj) },
-		DeleteFunc: p.claimChanged,
-	})
+	_, err := informer.AddEventHandler(informers.OnChange(p.claimChanged))
 	return err
 }
 

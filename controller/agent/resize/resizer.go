@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
+	"kubevirt.io/hostpath-provisioner/controller/agent/informers"
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -107,11 +108,11 @@ func (r *Resizer) SpaceChanged() {
 func (r *Resizer) Run(ctx context.Context, claims, pvs cache.SharedIndexInformer) {
 	defer r.queue.ShutDown()
 	r.claims, r.pvs = claims.GetStore(), pvs.GetStore()
-	if _, err := claims.AddEventHandler(handle(r.claimChanged)); err != nil {
+	if _, err := claims.AddEventHandler(informers.OnKey(r.queue.Add)); err != nil {
 		klog.FromContext(ctx).Error(err, "Cannot watch claims; volumes do not grow")
 		return
 	}
-	if _, err := pvs.AddEventHandler(handle(r.pvChanged)); err != nil {
+	if _, err := pvs.AddEventHandler(informers.OnChange(r.pvChanged)); err != nil {
 		klog.FromContext(ctx).Error(err, "Cannot watch PVs; volumes do not grow")
 		return
 	}
@@ -125,21 +126,6 @@ func (r *Resizer) Run(ctx context.Context, claims, pvs cache.SharedIndexInformer
 		if !sleep.For(ctx, pace) {
 			return
 		}
-	}
-}
-
-// handle returns a handler that calls changed for every addition, update and deletion.
-func handle(changed func(obj any)) cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    changed,
-		UpdateFunc: func(_, obj any) { changed(obj) },
-		DeleteFunc: changed,
-	}
-}
-
-func (r *Resizer) claimChanged(obj any) {
-	if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
-		r.queue.Add(key)
 	}
 }
 
