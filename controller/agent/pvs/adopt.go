@@ -50,9 +50,9 @@ func (p *PVs) syncUnknown(ctx context.Context, b *backend, pv *corev1.Persistent
 	return p.annotate(ctx, pv, pool)
 }
 
-// adopt creates a record for the directory of a PV, if the PV's backend allows that. It
-// allocates the claim's request: the PV's capacity may be that of the whole disk. The
-// backend chooses the size if there is no claim.
+// adopt creates a record for the directory of a PV, and binds it to the PV, if the PV's backend
+// allows that. It allocates the claim's request: the PV's capacity may be that of the whole disk.
+// The backend chooses the size if there is no claim.
 func (p *PVs) adopt(ctx context.Context, b *backend, pv *corev1.PersistentVolume, pool *volume.Pool,
 	directory string) error {
 	if err := b.Adoptable(pv, pool, directory); err != nil {
@@ -63,15 +63,7 @@ func (p *PVs) adopt(ctx context.Context, b *backend, pv *corev1.PersistentVolume
 	if err := p.nodes.whose(marks, p.node); err != nil {
 		return err
 	}
-	return p.adoptDirectory(ctx, pv, pool, directory, b.defaultBytes(pv))
-}
-
-// adoptDirectory creates the record of a directory and binds it to the PV. It allocates
-// the claim's request, and defaultBytes if there is no claim. The caller has checked
-// that the directory is the PV's.
-func (p *PVs) adoptDirectory(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, directory string,
-	defaultBytes int64) error {
-	bytes, err := p.requestedBytes(ctx, pv, defaultBytes)
+	bytes, err := p.requestedBytes(ctx, pv, b.defaultBytes(pv))
 	if err != nil {
 		return err
 	}

@@ -31,10 +31,7 @@ func (p *PVs) reportPool(ctx context.Context, pv *corev1.PersistentVolume) error
 // notOpenFor returns for how long calls found the pool with that UUID not open, 0 if it is
 // open. The caller calls it at least once every resync.
 func (p *PVs) notOpenFor(id string) time.Duration {
-	open := slices.ContainsFunc(p.pools.All(), func(pool *volume.Pool) bool {
-		return pool.ID() == id &&
-			pool.Ready() == nil
-	})
+	open := slices.ContainsFunc(p.pools.All(), func(pool *volume.Pool) bool { return pool.ID() == id && pool.Ready() == nil })
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if open {

@@ -25,8 +25,7 @@ import (
 // may change the group of files. The error is that of the validation, for each kind of PV that was
 // tried.
 func (p *PVs) Restored(pool *volume.Pool, v volume.Volume, claim *corev1.PersistentVolumeClaim,
-	classes []storagev1.StorageClass) (
-	*corev1.PersistentVolume, error) {
+	classes []storagev1.StorageClass) (*corev1.PersistentVolume, error) {
 	if v.PV == "" {
 		return nil, fmt.Errorf("the record of volume %s names no PV", v.Name)
 	}
@@ -67,12 +66,9 @@ func (p *PVs) backendsFor(v volume.Volume, claim *corev1.PersistentVolumeClaim,
 func (b *backend) classOf(pool *volume.Pool, claim *corev1.PersistentVolumeClaim, classes []storagev1.StorageClass,
 	policy string) *storagev1.StorageClass {
 	name := contract.Of(claim)
-	var found []storagev1.StorageClass
-	for _, sc := range classes {
-		if sc.Provisioner == b.Provisioner && (sc.Name == name || name == "" && b.mayUse(pool, sc)) {
-			found = append(found, sc)
-		}
-	}
+	found := slices.DeleteFunc(slices.Clone(classes), func(sc storagev1.StorageClass) bool {
+		return sc.Provisioner != b.Provisioner || sc.Name != name && (name != "" || !b.mayUse(pool, sc))
+	})
 	if len(found) == 0 {
 		none := &storagev1.StorageClass{Provisioner: b.Provisioner}
 		none.Name = name

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -176,26 +177,15 @@ func (p *PVs) sweepEvery() time.Duration {
 // administrator gave up for this Node name none. The caller has swept before.
 func (p *PVs) Expected(of *volume.Pool) pooldir.Expected {
 	var e pooldir.Expected
-	ids := map[string]bool{}
-	add := func(pv *corev1.PersistentVolume) {
+	for _, pv := range p.All() {
 		pool, directory := p.Names(pv)
-		if pool != of || pv.Annotations[contract.AnnGivenUp] == p.node.UID() && p.node.UID() != "" {
-			return
-		}
-		if id := pv.Annotations[contract.AnnPool]; id != "" {
-			ids[id] = true
-		} else {
+		switch id := pv.Annotations[contract.AnnPool]; {
+		case pool != of, pv.Annotations[contract.AnnGivenUp] == p.node.UID() && p.node.UID() != "":
+		case id == "":
 			e.Volumes = append(e.Volumes, directory)
+		case !slices.Contains(e.IDs, id):
+			e.IDs = append(e.IDs, id)
 		}
-	}
-	for _, obj := range p.informer.GetStore().List() {
-		add(obj.(*corev1.PersistentVolume))
-	}
-	for i := range *p.unlabelled.Load() {
-		add(&(*p.unlabelled.Load())[i])
-	}
-	for id := range ids {
-		e.IDs = append(e.IDs, id)
 	}
 	return e
 }

@@ -30,13 +30,11 @@ const unfinishedAge = 30 * time.Second
 // whose claim is gone: the agent or the API server stopped after the directory was
 // created. The recovery repeats steps that failed because the disk was full.
 func (p *PVs) rollBackForever(ctx context.Context) {
-	wait.UntilWithContext(ctx, p.rollBack, unfinishedEvery)
-}
-
-func (p *PVs) rollBack(ctx context.Context) {
-	for _, pool := range p.pools.All() {
-		p.rollBackIn(ctx, pool)
-	}
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		for _, pool := range p.pools.All() {
+			p.rollBackIn(ctx, pool)
+		}
+	}, unfinishedEvery)
 }
 
 func (p *PVs) rollBackIn(ctx context.Context, pool *volume.Pool) {
