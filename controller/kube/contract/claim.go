@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/utils/ptr"
 )
 
 // Of returns the name of the claim's class, "" if it has none. The beta
@@ -15,15 +16,12 @@ func Of(claim *corev1.PersistentVolumeClaim) string {
 	if name, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; ok {
 		return name
 	}
-	if claim.Spec.StorageClassName == nil {
-		return ""
-	}
-	return *claim.Spec.StorageClassName
+	return ptr.Deref(claim.Spec.StorageClassName, "")
 }
 
 // Delayed reports whether the class binds with WaitForFirstConsumer.
 func Delayed(c *storagev1.StorageClass) bool {
-	return c.VolumeBindingMode != nil && *c.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+	return ptr.Deref(c.VolumeBindingMode, "") == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
 // Bytes returns the size that the claim requests; see WholeBytes.
@@ -78,7 +76,7 @@ var provisionerSources = map[string]string{"": "PersistentVolumeClaim", "snapsho
 // claim of its own, fills that claim's volume, and binds its PV to the first claim.
 func Populated(claim *corev1.PersistentVolumeClaim) bool {
 	s := source(claim)
-	return s != nil && provisionerSources[group(s)] != s.Kind
+	return s != nil && provisionerSources[ptr.Deref(s.APIGroup, "")] != s.Kind
 }
 
 // source returns the claim's data source, nil if it has none. dataSourceRef can
@@ -91,13 +89,6 @@ func source(claim *corev1.PersistentVolumeClaim) *corev1.TypedObjectReference {
 		return &corev1.TypedObjectReference{APIGroup: s.APIGroup, Kind: s.Kind, Name: s.Name}
 	}
 	return nil
-}
-
-func group(s *corev1.TypedObjectReference) string {
-	if s.APIGroup == nil {
-		return ""
-	}
-	return *s.APIGroup
 }
 
 func orList(modes []corev1.PersistentVolumeAccessMode) string {

@@ -19,7 +19,7 @@ const DefaultFSType = "xfs"
 func CSIPV(name, handle, pool string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass,
 	at Place, policy corev1.PersistentVolumeReclaimPolicy) *corev1.PersistentVolume {
 	p, _ := CSIClass.Parse(c.Parameters)
-	pv := newPV(name, claim, c, at, policy)
+	pv := newPV(name, claim, at, policy)
 	pv.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{
 		CSI: &corev1.CSIPersistentVolumeSource{
 			Driver:           c.Provisioner,

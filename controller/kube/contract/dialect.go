@@ -203,7 +203,7 @@ func (d *Dialect) Check(claim *corev1.PersistentVolumeClaim, c *storagev1.Storag
 // caller adds the claimRef, and has called Check.
 func (d *Dialect) PV(name, path string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass,
 	at Place, policy corev1.PersistentVolumeReclaimPolicy) *corev1.PersistentVolume {
-	pv := newPV(name, claim, c, at, policy)
+	pv := newPV(name, claim, at, policy)
 	pv.Annotations[AnnProvisionedBy] = c.Provisioner
 	for _, a := range d.annotations {
 		pv.Annotations[a.key] = a.values(at)[0]
@@ -219,8 +219,8 @@ func (d *Dialect) PV(name, path string, claim *corev1.PersistentVolumeClaim, c *
 // hostPathSource returns a source of the type Directory, so that a pod fails to start while the
 // disk of the directory is not mounted. With any other type it could write to the disk below.
 func hostPathSource(path string) corev1.PersistentVolumeSource {
-	directory := corev1.HostPathDirectory
-	return corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path, Type: &directory}}
+	return corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path,
+		Type: new(corev1.HostPathDirectory)}}
 }
 
 // DirectoryOf returns the path of a hostPath or local PV, "" for any other PV.

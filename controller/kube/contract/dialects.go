@@ -65,14 +65,13 @@ var others = []Dialect{
 	},
 }
 
-// ParseCompat returns the dialects that a comma-separated list of settings names, none
-// for an empty list. The error lists the settings that are known.
+// ParseCompat returns the dialects that a comma-separated list of settings names, none for an empty
+// list. The error is that of a setting that is not known.
 func ParseCompat(text string) ([]Dialect, error) {
 	return parseDialects(text, func(d Dialect) string { return d.Setting })
 }
 
-// ParseProvisioners returns the dialects of the provisioners that a comma-separated
-// list names, none for an empty list. The error lists the names that are known.
+// ParseProvisioners is ParseCompat for the names of provisioners.
 func ParseProvisioners(text string) ([]Dialect, error) {
 	return parseDialects(text, func(d Dialect) string { return d.Provisioner })
 }
@@ -84,11 +83,7 @@ func parseDialects(text string, key func(Dialect) string) (named []Dialect, err 
 		}
 		i := slices.IndexFunc(others, func(d Dialect) bool { return key(d) == name })
 		if i < 0 {
-			var known []string
-			for _, d := range others {
-				known = append(known, key(d))
-			}
-			return nil, fmt.Errorf("%q is none of %q", name, known)
+			return nil, fmt.Errorf("%q is not known", name)
 		}
 		if !slices.ContainsFunc(named, func(d Dialect) bool { return key(d) == name }) {
 			named = append(named, others[i])

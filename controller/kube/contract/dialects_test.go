@@ -116,7 +116,7 @@ func TestParseCompat(t *testing.T) {
 	if err != nil || len(both) != 2 || both[0].Provisioner != LocalPathProvisioner || both[1].Provisioner != SingleNodeProvisioner {
 		t.Errorf("%+v, %v", both, err)
 	}
-	if _, err := ParseCompat("rancher.io/local-path"); err == nil || !strings.Contains(err.Error(), `["hostpath" "local-path"]`) {
+	if _, err := ParseCompat("rancher.io/local-path"); err == nil || !strings.Contains(err.Error(), `"rancher.io/local-path"`) {
 		t.Errorf("an unknown setting: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -37,10 +38,5 @@ func Provisioned(directory string) (pv string, is bool) {
 
 // Contains reports whether an element of the path is the directory's name.
 func Contains(path, directory string) bool {
-	for part := range strings.SplitSeq(path, "/") {
-		if part == directory {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(strings.Split(path, "/"), directory)
 }

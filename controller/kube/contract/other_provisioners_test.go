@@ -47,7 +47,7 @@ func TestParseProvisioners(t *testing.T) {
 			t.Errorf("%q: %q, %v", text, got, err)
 		}
 	}
-	if _, err := ParseProvisioners("hostpath,local-path"); err == nil || !strings.Contains(err.Error(), "rancher.io/local-path") {
+	if _, err := ParseProvisioners("hostpath,local-path"); err == nil || !strings.Contains(err.Error(), `"local-path"`) {
 		t.Errorf("an unknown name: %v", err)
 	}
 }

@@ -1,11 +1,13 @@
 package contract
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 // Place is the location of a volume.
@@ -31,13 +33,7 @@ func (p Place) IsNamed(hostname string) bool {
 // empty the class's, or Delete.
 func ReclaimPolicy(given corev1.PersistentVolumeReclaimPolicy,
 	c *storagev1.StorageClass) corev1.PersistentVolumeReclaimPolicy {
-	switch {
-	case given != "":
-		return given
-	case c.ReclaimPolicy != nil:
-		return *c.ReclaimPolicy
-	}
-	return corev1.PersistentVolumeReclaimDelete
+	return cmp.Or(given, ptr.Deref(c.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete))
 }
 
 // Released reports whether the PV's claim was deleted. A PV is Failed if its
@@ -55,23 +51,19 @@ func Leaving(pv *corev1.PersistentVolume) bool {
 
 // newPV returns the part of a PV that is the same for both backends: the claim's
 // size, modes and class, the node's label and UID, the pool's UUID and the cluster's UID.
-func newPV(name string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass,
-	at Place, policy corev1.PersistentVolumeReclaimPolicy) *corev1.PersistentVolume {
-	mode := corev1.PersistentVolumeFilesystem
+func newPV(name string, claim *corev1.PersistentVolumeClaim, at Place,
+	policy corev1.PersistentVolumeReclaimPolicy) *corev1.PersistentVolume {
 	annotations := map[string]string{}
 	at.mark(annotations)
 	return &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:        name,
-			Labels:      map[string]string{LabelNode: LabelValue(at.Node)},
-			Annotations: annotations,
-		},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{LabelNode: LabelValue(at.Node)},
+			Annotations: annotations},
 		Spec: corev1.PersistentVolumeSpec{
 			PersistentVolumeReclaimPolicy: policy,
 			AccessModes:                   claim.Spec.AccessModes,
 			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: *claim.Spec.Resources.Requests.Storage()},
 			StorageClassName:              Of(claim),
-			VolumeMode:                    &mode,
+			VolumeMode:                    new(corev1.PersistentVolumeFilesystem),
 		},
 	}
 }
@@ -91,11 +83,8 @@ func (p Place) mark(annotations map[string]string) {
 func affinity(label, value string) *corev1.VolumeNodeAffinity {
 	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-			MatchExpressions: []corev1.NodeSelectorRequirement{{
-				Key:      label,
-				Operator: corev1.NodeSelectorOpIn,
-				Values:   []string{value},
-			}},
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: label, Operator: corev1.NodeSelectorOpIn,
+				Values: []string{value}}},
 		}},
 	}}
 }

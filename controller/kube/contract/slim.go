@@ -113,6 +113,5 @@ func boundedPointer[S ~string](name *S) *S {
 	if name == nil {
 		return nil
 	}
-	bounded := Bounded(*name)
-	return &bounded
+	return new(Bounded(*name))
 }

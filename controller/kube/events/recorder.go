@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -164,8 +165,5 @@ func Hash(parts ...string) uint64 {
 // namespaceOf returns the namespace of events about obj: its own, or default for an
 // object without a namespace.
 func namespaceOf(obj corev1.ObjectReference) string {
-	if obj.Namespace == "" {
-		return metav1.NamespaceDefault
-	}
-	return obj.Namespace
+	return cmp.Or(obj.Namespace, metav1.NamespaceDefault)
 }

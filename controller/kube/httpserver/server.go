@@ -94,8 +94,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 func (t timeouts) serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	s := &http.Server{Handler: h, ConnState: new(connections).changed, MaxHeaderBytes: maxHeader,
 		ReadHeaderTimeout: t.header, ReadTimeout: t.read, WriteTimeout: t.write, IdleTimeout: t.idle}
-	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
-	defer stop()
+	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
 	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %s: %w", l.Addr(), err)
 	}

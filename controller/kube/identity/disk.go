@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"regexp"
@@ -59,8 +60,8 @@ func OfDisk(pv RecordedDisk, found Disk) Finding {
 	case confirmed:
 		return Finding{Answer: Ours}
 	case pv.NodeUID != found.NodeUID:
-		return unclearDisk("the PV was made by the Node with the UID %s, and this one has the UID %s", orNone(pv.NodeUID),
-			found.NodeUID)
+		return unclearDisk("the PV was made by the Node with the UID %s, and this one has the UID %s",
+			cmp.Or(pv.NodeUID, "none"), found.NodeUID)
 	case id != "" && id == found.ID, id == "" && pv.Attachment != "" && pv.Attachment == found.Attachment:
 		return Finding{Answer: Ours}
 	case id != "":
@@ -73,13 +74,6 @@ func OfDisk(pv RecordedDisk, found Disk) Finding {
 
 func unclearDisk(format string, args ...any) Finding {
 	return Finding{Unclear, fmt.Sprintf(format, args...)}
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
 }
 
 // SharedDisk returns the ID by which a whole disk is known on every node that reaches it, "" if two

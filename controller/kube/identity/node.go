@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -108,7 +109,7 @@ func (f *NodeFacts) madeAgain() string {
 	return fmt.Sprintf("node %s was made again (UID %s, this PV has %s), and its agent does not have this volume "+
 		"yet: have the agent ready, with the disk of pool %s at its path. If the disk is lost: kubectl annotate "+
 		"--overwrite node %[1]s %[5]s=%[2]s. That gives up every volume of the earlier node whose pool is not open",
-		f.Node, f.UID, f.NodeUID, orUnknown(f.Pool), contract.AnnGiveUp)
+		f.Node, f.UID, f.NodeUID, cmp.Or(f.Pool, "unknown"), contract.AnnGiveUp)
 }
 
 // ofAnotherCluster is the reason for a PV without the mark of this cluster.
@@ -121,11 +122,4 @@ func (f *NodeFacts) ofAnotherCluster() string {
 		"here and its node may still join, or its node was gone before the operator was updated. If the node was one of "+
 		"this cluster: kubectl annotate --overwrite pv %s %s=%s",
 		f.Node, f.PV, contract.AnnCluster, f.ThisCluster)
-}
-
-func orUnknown(pool string) string {
-	if pool == "" {
-		return "unknown"
-	}
-	return pool
 }

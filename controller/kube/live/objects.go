@@ -20,16 +20,21 @@ func IsPossible(name string) bool {
 	return len(name) <= validation.DNS1123SubdomainMaxLength && len(content.IsPathSegmentName(name)) == 0
 }
 
-// PV returns the PV of that name, nil if there is none. An error is an Unanswered.
-func PV(ctx context.Context, client kubernetes.Interface, name string) (*corev1.PersistentVolume, error) {
-	pv, err := client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
+// found returns the answer to a request, nil if there is no such object. An error is an Unanswered.
+func found[T any](o *T, err error, request string) (*T, error) {
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
-		return nil, Unanswered{Request: "read PV " + name, Err: err}
+		return nil, Unanswered{Request: request, Err: err}
 	}
-	return pv, nil
+	return o, nil
+}
+
+// PV returns the PV of that name, nil if there is none. An error is an Unanswered.
+func PV(ctx context.Context, client kubernetes.Interface, name string) (*corev1.PersistentVolume, error) {
+	pv, err := client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
+	return found(pv, err, "read PV "+name)
 }
 
 // Claim returns the claim that owns a volume, nil if it is gone, even if a claim of
@@ -65,25 +70,13 @@ func ClaimOf(ctx context.Context, client kubernetes.Interface,
 func NamedClaim(ctx context.Context, client kubernetes.Interface, namespace,
 	name string) (*corev1.PersistentVolumeClaim, error) {
 	claim, err := client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, Unanswered{Request: "read claim " + namespace + "/" + name, Err: err}
-	}
-	return claim, nil
+	return found(claim, err, "read claim "+namespace+"/"+name)
 }
 
 // Node returns the Node of that name, nil if there is none. An error is an Unanswered.
 func Node(ctx context.Context, client kubernetes.Interface, name string) (*corev1.Node, error) {
 	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, Unanswered{Request: "read node " + name, Err: err}
-	}
-	return node, nil
+	return found(node, err, "read node "+name)
 }
 
 // Cluster returns the cluster's identity, which is the UID of the namespace kube-system, or "" if
