@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -42,7 +43,7 @@ func (m *Migrator) check(ctx context.Context) (all []candidate) {
 	if m.mode == settings.MigrateOff {
 		return all
 	}
-	n := m.node(ctx)
+	moving, n := len(all), m.node(ctx)
 	for _, pv := range slices.Concat(m.pvs.All(), m.pvs.Migratable()) {
 		if open[pv.Name] {
 			continue
@@ -55,26 +56,16 @@ func (m *Migrator) check(ctx context.Context) (all []candidate) {
 		f.retry = m.refused(&f)
 		all = append(all, f)
 	}
-	slices.SortStableFunc(all, func(a, b candidate) int {
-		return cmp.Or(rank(a)-rank(b), cmp.Compare(a.PV, b.PV))
-	})
+	byPV := func(a, b candidate) int { return cmp.Compare(a.PV, b.PV) }
+	slices.SortStableFunc(all[:moving], byPV)
+	slices.SortStableFunc(all[moving:], byPV)
 	return all
-}
-
-func rank(f candidate) int {
-	if f.job != nil {
-		return 0
-	}
-	return 1
 }
 
 // candidate returns the subject with its verdict.
 func (n *node) candidate(s subject) candidate {
-	f := candidate{subject: s, Entry: Entry{PV: s.pv.Name, Directory: s.v.Path}}
-	if ref := s.pv.Spec.ClaimRef; ref != nil {
-		f.Claim = ref.Namespace + "/" + ref.Name
-	}
-	f.Directory = cmp.Or(f.Directory, contract.DirectoryOf(s.pv))
+	f := candidate{subject: s, Entry: Entry{PV: s.pv.Name, Claim: reference(s.pv),
+		Directory: cmp.Or(s.v.Path, contract.DirectoryOf(s.pv))}}
 	f.To, f.next, f.Verdict, f.Reason = n.verdict(s)
 	return f
 }
@@ -154,16 +145,13 @@ func (m *Migrator) unserved(ctx context.Context) error {
 		return fmt.Errorf("the CSIDriver %s has fsGroupPolicy: File, so the kubelet would change the groups of files; set "+
 			"ReadWriteOnceWithFSType", m.driver)
 	}
+	isOurs := func(d storagev1.CSINodeDriver) bool { return d.Name == m.driver }
 	n, err := m.client.StorageV1().CSINodes().Get(ctx, m.name, metav1.GetOptions{})
 	switch {
 	case err != nil && !apierrors.IsNotFound(err):
 		return readError("read CSINode "+m.name, err)
-	case err == nil:
-		for _, known := range n.Spec.Drivers {
-			if known.Name == m.driver {
-				return nil
-			}
-		}
+	case err == nil && slices.ContainsFunc(n.Spec.Drivers, isOurs):
+		return nil
 	}
 	return fmt.Errorf("the kubelet of node %s does not know the CSI driver %s yet", m.name, m.driver)
 }

@@ -76,6 +76,15 @@ func parsePV(data []byte) (*corev1.PersistentVolume, error) {
 	return pv, nil
 }
 
+// journalOf returns the journal of a migration that begins.
+func journalOf(to string, old, next *corev1.PersistentVolume) (m record.Migration, err error) {
+	m.To = to
+	if m.Old, err = encodePV(old); err == nil {
+		m.New, err = encodePV(next)
+	}
+	return m, err
+}
+
 func encodePV(pv *corev1.PersistentVolume) ([]byte, error) {
 	pv = pv.DeepCopy()
 	pv.ManagedFields = nil
@@ -126,11 +135,7 @@ func edited(before, now *corev1.PersistentVolume) bool {
 var removableFinalizers = []string{"kubernetes.io/pv-protection", contract.Finalizer}
 
 // otherFinalizers returns the finalizers of a PV that a migration may not remove.
-func otherFinalizers(pv *corev1.PersistentVolume) (all []string) {
-	for _, f := range pv.Finalizers {
-		if !slices.Contains(removableFinalizers, f) {
-			all = append(all, f)
-		}
-	}
-	return all
+func otherFinalizers(pv *corev1.PersistentVolume) []string {
+	removable := func(f string) bool { return slices.Contains(removableFinalizers, f) }
+	return slices.DeleteFunc(slices.Clone(pv.Finalizers), removable)
 }

@@ -14,7 +14,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/informers"
-	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
@@ -36,6 +35,7 @@ var checkEvery = timing.Scaled(15 * time.Second)
 
 // PVs is what a Migrator needs of the node's PVs.
 type PVs interface {
+	Provisioners
 	// Validate returns the volume of a PV of this node, and its pool, if the agent accepts both,
 	// also during a migration. The error is an ErrNotReady if the pool is not ready, and an
 	// ErrNotFound if the volume has no record yet. After any other error the caller ignores the PV.
@@ -48,16 +48,6 @@ type PVs interface {
 	// before Adopt creates a record, with the journal, such a volume has no state.
 	Migratable() []*corev1.PersistentVolume
 	Adopt(*corev1.PersistentVolume, record.Migration) (*volume.Pool, record.Record, error)
-	// IsForeign reports whether another provisioner created a PV, and the agent does
-	// not serve the PVs of that provisioner.
-	IsForeign(*corev1.PersistentVolume) bool
-	// Serves reports whether this agent serves such a PV, or another provisioner does.
-	Serves(*corev1.PersistentVolume) bool
-	// At returns the names of the node and of the pool as new PVs have them.
-	At(*volume.Pool) contract.Place
-	// ValidateReturn returns nil if a hostPath or local PV that is not saved yet would be
-	// valid for the volume.
-	ValidateReturn(*corev1.PersistentVolume, volume.Volume) error
 	// SweepSoon causes a list of the PVs without this provisioner's label soon.
 	SweepSoon()
 }

@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -48,16 +49,10 @@ func (r Report) Print(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "PV\tCLAIM\tDIRECTORY\tTO\tVERDICT\tREASON")
 	for _, e := range r.Entries {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", e.PV, dash(e.Claim), e.Directory, dash(e.To), e.Verdict, e.Reason)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", e.PV, cmp.Or(e.Claim, "-"), e.Directory, cmp.Or(e.To, "-"), e.Verdict,
+			e.Reason)
 	}
 	return table.Flush()
-}
-
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }
 
 // verdicts are the verdicts in the order of the summary.

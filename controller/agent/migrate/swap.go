@@ -43,15 +43,10 @@ func (s stopped) Error() string { return string(s) }
 
 // begin writes the journal of a candidate that is Ready, and the record if there is none.
 func (m *Migrator) begin(f candidate) (*job, error) {
-	old, err := encodePV(f.pv)
+	journal, err := journalOf(f.To, f.pv, f.next)
 	if err != nil {
 		return nil, err
 	}
-	next, err := encodePV(f.next)
-	if err != nil {
-		return nil, err
-	}
-	journal := record.Migration{To: f.To, Old: old, New: next}
 	if f.v.State == "" {
 		pool, r, err := m.pvs.Adopt(f.pv, journal)
 		if err != nil {

@@ -49,18 +49,32 @@ type node struct {
 	// unserved is why no CSI PV can be used on the node now, or nil.
 	unserved error
 	used     bool // migrate volumes that pods use, too
-	pvs      PVs
+	pvs      Provisioners
 	// localUser returns a pod of this node that uses a claim, or "".
 	localUser func(*corev1.PersistentVolumeClaim) (string, error)
 	// remoteUser returns a pod of another node that uses a claim, or "".
 	remoteUser func(*corev1.PersistentVolumeClaim) (string, error)
 }
 
+// Provisioners answers whose PVs are.
+type Provisioners interface {
+	// IsForeign reports whether another provisioner created a PV, and the agent does not serve the
+	// PVs of that provisioner.
+	IsForeign(*corev1.PersistentVolume) bool
+	// Serves reports whether this agent serves such a PV, or another provisioner does.
+	Serves(*corev1.PersistentVolume) bool
+	// At returns the names of the node and of the pool as new PVs have them.
+	At(*volume.Pool) contract.Place
+	// ValidateReturn returns nil if a hostPath or local PV that is not saved yet would be valid for
+	// the volume.
+	ValidateReturn(*corev1.PersistentVolume, volume.Volume) error
+}
+
 // verdict decides whether a PV may be migrated, and returns the PV that replaces it,
 // nil if it may not. It asks no API server.
 func (n *node) verdict(s subject) (to string, next *corev1.PersistentVolume, verdict Verdict, reason string) {
 	to, err := target(n.mode, s.pv)
-	moved := first(s.v) != nil
+	moved := s.v.Migration.Finished() != nil
 	isCSI := s.pv.Spec.CSI != nil
 	switch {
 	case err != nil:
@@ -116,22 +130,15 @@ func (n *node) recorded(s subject) string {
 // fits returns an error if the record of a volume is too long with a PV and the one that replaces
 // it in its journal.
 func fits(r record.Record, old, next *corev1.PersistentVolume) error {
-	before, err := encodePV(old)
+	m, err := journalOf("", old, next)
 	if err != nil {
 		return err
 	}
-	after, err := encodePV(next)
-	if err != nil {
-		return err
-	}
-	if err := r.Begin(record.Migration{Old: before, New: after}); err != nil {
+	if err := r.Begin(m); err != nil {
 		return fmt.Errorf("%w; shorten the PV's annotations and labels", err)
 	}
 	return nil
 }
-
-// first returns the journal of the migration to the volume's CSI PV, nil if there was none.
-func first(v volume.Volume) *record.Migration { return v.Migration.Finished() }
 
 // note returns what a finished migration left for a person to do, or "".
 func note(v volume.Volume) string {
@@ -153,7 +160,7 @@ func kept(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 func (n *node) successor(s subject, to string) (*corev1.PersistentVolume, error) {
 	at := n.pvs.At(s.pool)
 	if to == toHostPath {
-		was, err := parsePV(first(s.v).Old)
+		was, err := parsePV(s.v.Migration.Finished().Old)
 		if err != nil {
 			return nil, fmt.Errorf("the hostPath PV in its journal: %w", err)
 		}
