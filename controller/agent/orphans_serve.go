@@ -49,8 +49,7 @@ func WithOrphans(checker Orphans, from orphans.Restorer, next http.Handler) http
 	})
 	mux.HandleFunc("POST "+OrphansRemovePath, func(w http.ResponseWriter, r *http.Request) {
 		answerNamed(w, r, func(ctx context.Context, n orphans.Named) (any, error) {
-			return struct{}{},
-				checker.Remove(ctx, n)
+			return struct{}{}, checker.Remove(ctx, n)
 		})
 	})
 	return mux

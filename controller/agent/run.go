@@ -147,32 +147,22 @@ func (a *agent) publish(ctx context.Context) error {
 }
 
 func (a *agent) checks() (all []httpserver.Check) {
-	if a.loop != nil {
-		all = append(all, httpserver.Check{Name: "api", Err: a.serving})
+	add := func(is bool, name string, err func() error) { // err may be the method of a part that is nil
+		if is {
+			all = append(all, httpserver.Check{Name: name, Err: err})
+		}
 	}
-	if a.onlyNode != nil {
-		all = append(all, httpserver.Check{Name: "only node", Err: a.onlyNode.Err})
-	}
-	if a.original != nil {
-		all = append(all, httpserver.Check{Name: "local-path provisioner", Err: a.original.Running})
-	}
-	if a.migrator != nil {
-		all = append(all, httpserver.Check{Name: "migration", Err: a.migrator.Stranded})
-	} else {
-		all = append(all, httpserver.Check{Name: "migration", Err: func() error { return migrate.Open(a.pools) }})
-	}
-	if a.publisher != nil {
-		all = append(all, httpserver.Check{Name: "capacity", Err: a.publisher.Ready})
-	}
+	add(a.loop != nil, "api", a.serving)
+	add(a.onlyNode != nil, "only node", a.onlyNode.Err)
+	add(a.original != nil, "local-path provisioner", a.original.Running)
+	add(a.migrator != nil, "migration", a.migrator.Stranded)
+	add(a.migrator == nil, "migration", func() error { return migrate.Open(a.pools) })
+	add(a.publisher != nil, "capacity", a.publisher.Ready)
 	for _, p := range a.pools.All() {
-		all = append(all, httpserver.Check{Name: "pool " + p.Path(), Err: p.Ready})
+		add(true, "pool "+p.Path(), p.Ready)
 	}
-	if a.kubelet != nil {
-		all = append(all, httpserver.Check{Name: "kubelet", Err: a.kubelet.Ready})
-	}
-	if a.seen != nil {
-		all = append(all, httpserver.Check{Name: "scheduling", Err: a.seen.Ready})
-	}
+	add(a.kubelet != nil, "kubelet", a.kubelet.Ready)
+	add(a.seen != nil, "scheduling", a.seen.Ready)
 	return all
 }
 
@@ -224,26 +214,20 @@ func hostname() string {
 	return host
 }
 
-// runTogether runs the parts until the context ends or one of them fails,
-// and returns the first failure.
-func runTogether(ctx context.Context, parts ...func(context.Context) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+// runTogether runs the parts until the context ends or one of them fails, and returns the first
+// failure.
+func runTogether(ctx context.Context, parts ...func(context.Context) error) (first error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var wg sync.WaitGroup
-	errs := make(chan error, len(parts))
+	var once sync.Once
 	for _, part := range parts {
 		wg.Go(func() {
 			if err := part(ctx); err != nil {
-				errs <- err
-				cancel(err)
+				once.Do(func() { first = err; cancel() })
 			}
 		})
 	}
 	wg.Wait()
-	select {
-	case err := <-errs:
-		return err
-	default:
-		return nil
-	}
+	return first
 }

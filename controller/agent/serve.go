@@ -68,8 +68,7 @@ func newRegistry(parts ...prometheus.Collector) *prometheus.Registry {
 // that a port in use is an error at start. An empty address is not served. wrap extends the handler
 // of the health port.
 func (o *options) listen(gatherer prometheus.Gatherer, checks []httpserver.Check,
-	wrap func(http.Handler) http.Handler) (
-	parts []func(context.Context) error, err error) {
+	wrap func(http.Handler) http.Handler) (parts []func(context.Context) error, err error) {
 	if o.address != "" {
 		l, err := net.Listen("tcp", o.address)
 		if err != nil {
