@@ -1,6 +1,9 @@
 package bounded
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // Turns is a lock that a fixed number of calls can hold at a time. A call stops waiting for it when
 // its caller leaves.
@@ -65,6 +68,20 @@ func (l *NameLocks) Lock(c *Call, name string) (unlock func(), err error) {
 func (l *NameLocks) LockUnbounded(name string) (unlock func()) {
 	unlock, _ = l.Lock(nil, name) // the only error is that of a Call whose caller has left
 	return unlock
+}
+
+// LockWithin is LockUnbounded for a caller that waits no longer than that; then ok is false.
+func (l *NameLocks) LockWithin(patience time.Duration, name string) (unlock func(), ok bool) {
+	l.mu.Lock()
+	n := l.join(name)
+	l.mu.Unlock()
+	select {
+	case n.Turns <- struct{}{}:
+		return func() { n.release(); l.leave(name, n) }, true
+	case <-time.After(patience):
+		l.leave(name, n)
+		return nil, false
+	}
 }
 
 // TryLock is Lock if no call holds the lock or waits for it; otherwise ok is false.

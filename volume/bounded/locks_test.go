@@ -1,6 +1,9 @@
 package bounded
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 func TestNameLocks(t *testing.T) {
 	var l NameLocks
@@ -25,4 +28,25 @@ func TestNameLocks(t *testing.T) {
 	if len(l.held) != 1 {
 		t.Errorf("%d names are kept", len(l.held))
 	}
+}
+
+// LockWithin gives up after the patience, and then keeps no name.
+func TestLockWithin(t *testing.T) {
+	var l NameLocks
+	unlock, ok := l.LockWithin(time.Minute, "a")
+	if !ok {
+		t.Fatal("a free name is not locked")
+	}
+	begin := time.Now()
+	if _, ok := l.LockWithin(20*time.Millisecond, "a"); ok || time.Since(begin) < 20*time.Millisecond {
+		t.Errorf("a name that is held: %v after %s", ok, time.Since(begin))
+	}
+	unlock()
+	if len(l.held) != 0 {
+		t.Errorf("%d names are kept", len(l.held))
+	}
+	if unlock, ok = l.LockWithin(time.Minute, "a"); !ok {
+		t.Fatal("a name that was given back is not locked")
+	}
+	unlock()
 }

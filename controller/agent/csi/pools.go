@@ -1,6 +1,7 @@
 package csi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -12,9 +13,7 @@ import (
 
 // pool returns the pool of that name; "" means the default pool.
 func (s *Server) pool(name string) (*volume.Pool, error) {
-	if name == "" {
-		name = contract.DefaultPool
-	}
+	name = cmp.Or(name, contract.DefaultPool)
 	if p := s.config.Pools.Named(name); p != nil {
 		return p, nil
 	}

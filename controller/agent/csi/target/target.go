@@ -9,13 +9,13 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
 
@@ -24,8 +24,8 @@ import (
 type Targets struct {
 	kubelet string
 	pools   []string // the directories of the pools
-	locks   locks
-	asked   locks // of those whose statistics are being read
+	locks   bounded.NameLocks
+	asked   bounded.NameLocks // of those whose statistics are being read
 }
 
 // New returns the targets below the kubelet's directory, of the volumes in these pools.
@@ -49,7 +49,7 @@ func (t *Targets) Open(path string) (*Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := t.locks.lock(path)
+	unlock, err := lock(&t.locks, path)
 	if err != nil {
 		m.Close()
 		return nil, err
@@ -107,7 +107,7 @@ func (t *Targets) ofPool(i mount.Info) bool {
 // hangs, other calls have the target, and Unpublish unmounts it. Only one call waits for one
 // target: the kubelet asks again and again.
 func (t *Targets) Statfs(name, path string) (st unix.Statfs_t, err error) {
-	unlock, err := t.asked.lock(path)
+	unlock, err := lock(&t.asked, path)
 	if err != nil {
 		return st, err
 	}
@@ -149,51 +149,12 @@ func shows(i mount.Info, name string) bool { return path.Base(i.Root) == name }
 // lockTimeout is how long a call waits for another call for the same target.
 const lockTimeout = 10 * time.Second
 
-// locks gives each target to one call at a time. A call does not wait forever: the
-// call before it may be on a disk that hangs. The zero value is ready.
-type locks struct {
-	mu   sync.Mutex
-	held map[string]chan struct{} // closed when the target is free; guarded by mu
-}
-
-// lock waits for the target and returns the function that frees it. The error has
-// the code that the CSI spec gives to a pending operation.
-func (l *locks) lock(path string) (unlock func(), err error) {
-	var timeout <-chan time.Time
-	for {
-		busy := l.take(path)
-		if busy == nil {
-			return func() { l.free(path) }, nil
-		}
-		if timeout == nil {
-			timeout = time.After(lockTimeout)
-		}
-		select {
-		case <-busy:
-		case <-timeout:
-			return nil, status.Errorf(codes.Aborted, "another call for %q has not ended for %s; try again", path, lockTimeout)
-		}
+// lock waits for a lock of the target and returns the function that frees it. The call before may
+// be on a disk that hangs. The error has the code that the CSI spec gives to a pending operation.
+func lock(of *bounded.NameLocks, path string) (unlock func(), err error) {
+	unlock, ok := of.LockWithin(lockTimeout, path)
+	if !ok {
+		return nil, status.Errorf(codes.Aborted, "another call for %q has not ended for %s; try again", path, lockTimeout)
 	}
-}
-
-// take takes the target if it is free and returns nil. Otherwise it returns a channel
-// that is closed when the target is free.
-func (l *locks) take(path string) (busy chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if busy = l.held[path]; busy != nil {
-		return busy
-	}
-	if l.held == nil {
-		l.held = map[string]chan struct{}{}
-	}
-	l.held[path] = make(chan struct{})
-	return nil
-}
-
-func (l *locks) free(path string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	close(l.held[path])
-	delete(l.held, path)
+	return unlock, nil
 }
