@@ -27,10 +27,7 @@ func (p *Publisher) watch() (err error) {
 	if err != nil {
 		return err
 	}
-	selector := labels.Set{
-		labelDriver:    p.config.Driver,
-		labelManagedBy: managedBy(p.config.Node),
-	}.String()
+	selector := labels.Set{labelDriver: p.config.Driver, labelManagedBy: managedBy(p.config.Node)}.String()
 	p.objects, err = p.informer("capacity objects", &storagev1.CSIStorageCapacity{}, cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = selector

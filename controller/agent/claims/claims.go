@@ -9,9 +9,11 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	storageinformers "k8s.io/client-go/informers/storage/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"kubevirt.io/hostpath-provisioner/controller/agent/informers"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
@@ -59,7 +61,8 @@ type Claims struct {
 
 // New returns the claims of a node. It watches nothing until Watch.
 func New(config Config) *Claims {
-	c := &Claims{config: config, classes: watchClasses(config.Client)}
+	c := &Claims{config: config, classes: storageinformers.NewStorageClassInformer(config.Client, Resync, cache.Indexers{})}
+	_ = c.classes.SetTransform(informers.WithoutManagedFields) // it has not run
 	c.placer = &placer{node: config.Node, dialects: config.Dialects, class: c.Class, isLocalPV: config.PVs.IsLocal,
 		offered: func(sc *storagev1.StorageClass) bool { return config.Refusal(sc) == "" }}
 	if config.Space != nil {

@@ -12,5 +12,4 @@
 //	check.go       records one event about a claim that no agent will serve
 //	space.go       the same, by what all nodes publish for the scheduler
 //	describe.go    the messages of these events
-//	classes.go     watches the classes
 package claims

@@ -3,6 +3,7 @@ package claims
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -87,12 +88,8 @@ func (f *filter) classAppeared(name string) {
 func (f *filter) heldFor(class string) map[types.UID]heldClaim {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	held := map[types.UID]heldClaim{}
-	for uid, h := range f.held {
-		if h.class == class {
-			held[uid] = h
-		}
-	}
+	held := maps.Clone(f.held)
+	maps.DeleteFunc(held, func(_ types.UID, h heldClaim) bool { return h.class != class })
 	return held
 }
 

@@ -2,6 +2,8 @@ package claims
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -53,10 +55,7 @@ func (r *retries) run(ctx context.Context) {
 func (r *retries) take() []types.UID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	uids := make([]types.UID, 0, len(r.claims))
-	for uid := range r.claims {
-		uids = append(uids, uid)
-	}
+	uids := slices.Collect(maps.Keys(r.claims))
 	clear(r.claims)
 	return uids
 }

@@ -1,11 +1,13 @@
 package claims
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
@@ -128,11 +130,5 @@ func (r *unservedRecorder) published(ctx context.Context, p *pendingClaim) (o of
 
 // sizeOf returns the size of the largest volume that the object allows.
 func sizeOf(c *storagev1.CSIStorageCapacity) int64 {
-	switch {
-	case c.MaximumVolumeSize != nil:
-		return contract.WholeBytes(c.MaximumVolumeSize)
-	case c.Capacity != nil:
-		return contract.WholeBytes(c.Capacity)
-	}
-	return 0
+	return contract.WholeBytes(cmp.Or(c.MaximumVolumeSize, c.Capacity, &resource.Quantity{}))
 }

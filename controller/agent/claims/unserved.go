@@ -94,12 +94,11 @@ type waiting struct {
 }
 
 func newUnservedRecorder(c *Config, class func(name string) *storagev1.StorageClass) *unservedRecorder {
-	return &unservedRecorder{client: c.Client, events: c.Events, node: c.Node, class: class, refusal: c.Refusal,
-		space:   c.Space,
-		started: time.Now(),
-		queue:   workqueue.NewTypedDelayingQueue[types.UID](),
-		known:   utilcache.NewLRUExpireCache(mostKnown),
-		pending: map[types.UID]*pendingClaim{}}
+	return &unservedRecorder{
+		client: c.Client, events: c.Events, node: c.Node, class: class, refusal: c.Refusal, space: c.Space,
+		started: time.Now(), queue: workqueue.NewTypedDelayingQueue[types.UID](),
+		known: utilcache.NewLRUExpireCache(mostKnown), pending: map[types.UID]*pendingClaim{},
+	}
 }
 
 // update has a claim checked later if it may need an event, and forgets it if not. It does

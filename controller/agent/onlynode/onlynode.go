@@ -11,8 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
+	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -67,15 +66,7 @@ func (g *Guard) Read(ctx context.Context) error {
 
 // Run watches the nodes until the context ends. It records an event on its node when others appear.
 func (g *Guard) Run(ctx context.Context) {
-	nodes := g.client.CoreV1().Nodes()
-	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return nodes.List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return nodes.Watch(ctx, o)
-		},
-	}, g.client), &corev1.Node{}, 0, cache.Indexers{})
+	informer := coreinformers.NewNodeInformer(g.client, 0, cache.Indexers{})
 	_ = informer.SetTransform(slim) // it has not run
 	err := informers.Run(ctx, func() {
 		var all []*corev1.Node
