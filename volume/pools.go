@@ -29,16 +29,13 @@ func NewPools(all ...*Pool) (*Pools, error) {
 	if len(all) == 0 {
 		return nil, fmt.Errorf("%w: there is no pool", ErrInvalid)
 	}
-	seen := map[string]bool{}
+	seen, members := map[string]bool{}, []space.Member{}
 	for _, p := range all {
 		if p.Name() == "" || seen[p.Name()] {
 			return nil, fmt.Errorf("%w: the pool at %s has the name %q; every pool needs one of its own", ErrInvalid, p.Path(),
 				p.Name())
 		}
 		seen[p.Name()] = true
-	}
-	var members []space.Member
-	for _, p := range all {
 		members = append(members, member{p})
 	}
 	f := space.NewFilesystems(members...)
@@ -61,6 +58,14 @@ func (s *Pools) Names() []string {
 		names[i] = p.Name()
 	}
 	return names
+}
+
+// Paths returns the directories of pools.
+func Paths(pools []*Pool) (all []string) {
+	for _, p := range pools {
+		all = append(all, p.Path())
+	}
+	return all
 }
 
 // Named returns the pool of that name, nil if there is none.

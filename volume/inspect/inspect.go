@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -252,10 +253,7 @@ func trashEntries(d *pooldir.Dir) ([]TrashEntry, error) {
 		}
 		byID[id] = t
 	}
-	all := make([]TrashEntry, 0, len(byID))
-	for _, t := range byID {
-		all = append(all, t)
-	}
+	all := slices.AppendSeq([]TrashEntry{}, maps.Values(byID))
 	slices.SortFunc(all, func(a, b TrashEntry) int { return strings.Compare(a.ID, b.ID) })
 	return all, nil
 }

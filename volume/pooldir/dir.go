@@ -1,6 +1,7 @@
 package pooldir
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -133,22 +134,14 @@ func (d *Dir) locate() error {
 // verify checks that path still leads to the open pool: the same directory on the same mount, with
 // the same private directory and identity.
 func (d *Dir) verify(path string) error {
-	at, err := placeOf(unix.AT_FDCWD, path, 0)
-	if err != nil {
-		return err
+	at, errAt := placeOf(unix.AT_FDCWD, path, 0)
+	in, errIn := placeOf(d.Base, PrivateName, unix.AT_SYMLINK_NOFOLLOW)
+	on, errOn := placeOf(d.Private, identityName, unix.AT_SYMLINK_NOFOLLOW)
+	err := cmp.Or(errAt, errIn, errOn)
+	if err == nil && (at != d.at || in != d.in || on != d.on) {
+		err = errors.New("the path leads to another directory than before")
 	}
-	in, err := placeOf(d.Base, PrivateName, unix.AT_SYMLINK_NOFOLLOW)
-	if err != nil {
-		return err
-	}
-	on, err := placeOf(d.Private, identityName, unix.AT_SYMLINK_NOFOLLOW)
-	if err != nil {
-		return err
-	}
-	if at != d.at || in != d.in || on != d.on {
-		return errors.New("the path leads to another directory than before")
-	}
-	return nil
+	return err
 }
 
 // Statfs returns the figures of the filesystem.

@@ -51,21 +51,14 @@ func HostPath(node Node, s Served) *Backend {
 // PoolsFor returns the dialect's pools for volumes of the class, or the one of these whose
 // path the class names.
 func (h hostPath) PoolsFor(sc *storagev1.StorageClass) []*volume.Pool {
-	pools := h.Pools
+	var paths []string
 	if h.Paths != nil {
-		paths, _ := h.Paths(sc.Name)
-		pools = slices.DeleteFunc(slices.Clone(pools), func(p *volume.Pool) bool { return !slices.Contains(paths, p.Path()) })
+		paths, _ = h.Paths(sc.Name)
 	}
 	path := h.pathOf(sc)
-	if path == "" {
-		return pools
-	}
-	for i, pool := range pools {
-		if pool.Path() == path {
-			return pools[i : i+1]
-		}
-	}
-	return nil
+	return slices.DeleteFunc(slices.Clone(h.Pools), func(p *volume.Pool) bool {
+		return h.Paths != nil && !slices.Contains(paths, p.Path()) || path != "" && path != p.Path()
+	})
 }
 
 func (h hostPath) pathOf(sc *storagev1.StorageClass) string {
@@ -76,10 +69,7 @@ func (h hostPath) pathOf(sc *storagev1.StorageClass) string {
 }
 
 func (h hostPath) Missing(sc *storagev1.StorageClass) string {
-	var paths []string
-	for _, pool := range h.Pools {
-		paths = append(paths, pool.Path())
-	}
+	paths := volume.Paths(h.Pools)
 	if h.Paths != nil {
 		var err error
 		if paths, err = h.Paths(sc.Name); err != nil {
@@ -125,12 +115,8 @@ func (h hostPath) Validate(pv *corev1.PersistentVolume) (*volume.Pool, string, e
 	}
 	pool, name := PoolAt(h.Pools, path)
 	if pool == nil {
-		var paths []string
-		for _, pool := range h.Pools {
-			paths = append(paths, pool.Path())
-		}
 		return nil, "", fmt.Errorf("its path %q is not a directory right below the pool's, %s", path,
-			strings.Join(paths, " or "))
+			strings.Join(volume.Paths(h.Pools), " or "))
 	}
 	if err := CheckPool(pv, pool); err != nil {
 		return nil, "", err

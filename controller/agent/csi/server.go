@@ -74,16 +74,9 @@ func New(c Config) (*Server, error) {
 			Help:    "Duration of CSI calls in seconds, by method and gRPC code.",
 			Buckets: []float64{.001, .005, .025, .1, .5, 2, 10},
 		}, []string{"method", "code"}),
-		targets: target.New(c.KubeletDir, paths(c.Pools)...),
+		targets: target.New(c.KubeletDir, volume.Paths(c.Pools.All())...),
 		inline:  &inline.Volumes{Pools: c.Pools, KubeletDir: c.KubeletDir, Changed: c.Changed},
 	}, nil
-}
-
-func paths(pools *volume.Pools) (all []string) {
-	for _, p := range pools.All() {
-		all = append(all, p.Path())
-	}
-	return all
 }
 
 // Metrics returns the driver's collector: a histogram of its calls.

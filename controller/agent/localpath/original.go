@@ -141,10 +141,7 @@ func (o *Original) deployedIn() (namespaces []string) {
 // warnElsewhere records an event about Deployments for which no claim waits. It has one
 // topic: tenants choose how many there are.
 func (o *Original) warnElsewhere(ctx context.Context) {
-	others := slices.DeleteFunc(o.deployedIn(), func(namespace string) bool {
-		return slices.Contains(o.namespaces,
-			namespace)
-	})
+	others := slices.DeleteFunc(o.deployedIn(), func(name string) bool { return slices.Contains(o.namespaces, name) })
 	if len(others) == 0 {
 		return
 	}

@@ -71,9 +71,7 @@ func NewProbes() *prometheus.GaugeVec {
 }
 
 // Purge requests a purge of the trash after purgeAfter. It never blocks.
-func (m *PoolMonitor) Purge() {
-	sleep.Wake(m.wake)
-}
+func (m *PoolMonitor) Purge() { sleep.Wake(m.wake) }
 
 // Run monitors the pool until the context ends.
 func (m *PoolMonitor) Run(ctx context.Context) {

@@ -41,9 +41,6 @@ type Orphan struct {
 	Kept string `json:"kept,omitempty"`
 }
 
-// IsKept reports whether an error of Remove is the reason why it kept the volume.
-func IsKept(err error) bool { return errors.As(err, new(kept)) }
-
 // List returns the volumes of all pools that the last check found to be orphans. It omits inline
 // volumes. The error names the pools that are not ready; the others are in the list.
 func (o *Checker) List(ctx context.Context) (all []Orphan, err error) {
@@ -89,10 +86,10 @@ type request struct {
 // administrator named it. All other conditions are those of --orphans=delete, and are read from the
 // API server. Run does it, between two of its checks.
 //
-// The error matches IsKept if a condition is not met, an ErrNotFound if the record does not exist
-// or is another volume's, an ErrNotReady if pool or API server do not answer or Run does not get to
-// it before the context ends. With an ErrNotReady after that, the removal may be done in part, and
-// a second call continues it. A caller whose context has ended starts no removal.
+// The error is the condition that is not met, an ErrNotFound if the record does not exist or is
+// another volume's, an ErrNotReady if pool or API server do not answer or Run does not get to it
+// before the context ends. With an ErrNotReady after that, the removal may be done in part, and a
+// second call continues it. A caller whose context has ended starts no removal.
 func (o *Checker) Remove(ctx context.Context, n Named) error {
 	r := request{ctx, n, make(chan error, 1)}
 	select {
@@ -108,12 +105,8 @@ func (o *Checker) Remove(ctx context.Context, n Named) error {
 	}
 }
 
-// answer carries out a request. Only Run calls it. If the caller left, the first read from the API
-// server fails.
-func (o *Checker) answer(r request) {
-	r.done <- o.removeNamed(r.ctx, r.volume)
-}
-
+// removeNamed carries out a request. Only Run calls it. If the caller left, the first read from the
+// API server fails.
 func (o *Checker) removeNamed(ctx context.Context, n Named) error {
 	pool, r, err := o.named(n)
 	if err != nil {

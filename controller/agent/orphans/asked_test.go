@@ -36,7 +36,7 @@ func runs(t *testing.T, o *Checker) {
 		for {
 			select {
 			case r := <-o.asked:
-				o.answer(r)
+				r.done <- o.removeNamed(r.ctx, r.volume)
 			case <-t.Context().Done():
 				return
 			}
@@ -127,7 +127,7 @@ func TestRemoveIsNotDoneForACallerThatLeft(t *testing.T) {
 	if err := o.Remove(ctx, n); !errors.Is(err, volume.ErrNotReady) {
 		t.Errorf("%v, want an ErrNotReady", err)
 	}
-	o.answer(request{ctx, n, make(chan error, 1)})
+	_ = o.removeNamed(ctx, n)
 	if _, err := os.Stat(v.Path); err != nil {
 		t.Error(err)
 	}

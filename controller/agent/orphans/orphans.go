@@ -114,7 +114,7 @@ func (o *Checker) Run(ctx context.Context, pvs cache.SharedIndexInformer) {
 			return
 		case <-time.After(next):
 		case r := <-o.asked:
-			o.answer(r)
+			r.done <- o.removeNamed(r.ctx, r.volume)
 		case <-o.deleted:
 			if !sleep.For(ctx, checkSoon) {
 				return

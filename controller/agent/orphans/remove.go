@@ -159,13 +159,5 @@ func (o *Checker) anyPV(ctx context.Context, r record.Record) (name string, err 
 
 // namesDirectory reports whether a PV could name the directory, in any pool.
 func namesDirectory(pv *corev1.PersistentVolume, name string) bool {
-	switch source := pv.Spec.PersistentVolumeSource; {
-	case source.HostPath != nil:
-		return contract.Contains(source.HostPath.Path, name)
-	case source.Local != nil:
-		return contract.Contains(source.Local.Path, name)
-	case source.CSI != nil:
-		return source.CSI.VolumeHandle == name
-	}
-	return false
+	return contract.Contains(contract.DirectoryOf(pv), name) || pv.Spec.CSI != nil && pv.Spec.CSI.VolumeHandle == name
 }

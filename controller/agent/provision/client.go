@@ -3,7 +3,6 @@ package provision
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -140,10 +139,7 @@ func (l libraryPVs) release(ctx context.Context, pv *corev1.PersistentVolume) er
 	if !slices.Contains(pv.Finalizers, contract.Finalizer) {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": pv.UID, "resourceVersion": pv.ResourceVersion,
-		"finalizers": withoutFinalizer(pv),
-	}})
+	patch, err := live.UnchangedPatch(pv, map[string]any{"finalizers": withoutFinalizer(pv)}, nil)
 	if err != nil {
 		return err
 	}
@@ -160,8 +156,7 @@ func withoutFinalizer(pv *corev1.PersistentVolume) []string {
 // permission to patch PVs that does nothing. It removes the finalizer of a PV with another
 // policy than Delete, too; Patch returns an error until the volume's record has the policy.
 func (l libraryPVs) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, o metav1.PatchOptions,
-	subresources ...string) (
-	*corev1.PersistentVolume, error) {
+	subresources ...string) (*corev1.PersistentVolume, error) {
 	if there := l.controller.pvs.Saved(name); there != nil {
 		if l.controller.deletions.isOver(there) {
 			return there, nil

@@ -13,7 +13,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/agent/claims"
 	"kubevirt.io/hostpath-provisioner/controller/agent/nodeinfo"
 	"kubevirt.io/hostpath-provisioner/controller/agent/pvs"
-	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -105,12 +104,4 @@ func (c *Config) check() error {
 
 // PoolChanged retries the claims that wait for a pool at once. The caller calls it when a
 // pool becomes ready or has space again. It never blocks.
-func (c *Controller) PoolChanged() {
-	c.claims.Retry()
-}
-
-// here returns the node, hostname and pool that new PVs of the pool name.
-func (c *Controller) here(pool *volume.Pool) contract.Place {
-	return contract.Place{Node: c.info.Name(), Hostname: c.info.Hostname(), NodeUID: c.info.UID(),
-		Cluster: c.info.Cluster(), Pool: pool.ID()}
-}
+func (c *Controller) PoolChanged() { c.claims.Retry() }

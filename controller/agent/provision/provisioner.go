@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/backends"
@@ -96,7 +95,7 @@ func (c *Controller) create(b *backends.Backend, o lib.ProvisionOptions) (*volum
 		return nil, volume.Volume{}, r
 	}
 	at.spec.PV, at.spec.Cluster = o.PVName, c.info.Cluster()
-	at.spec.ReclaimPolicy = string(c.policyOf(o.StorageClass))
+	at.spec.ReclaimPolicy = string(contract.ReclaimPolicy(c.policy, o.StorageClass))
 	v, err := c.pools.Create(at.pool, at.spec)
 	if err != nil {
 		return nil, volume.Volume{}, c.refusalFor(at.pool, err)
@@ -128,16 +127,12 @@ func (c *Controller) createAnew(ctx context.Context, b *backends.Backend, o lib.
 // and no user can change the affinity of a PV. It spares a request for each of many claims.
 var hostnameAge = timing.Scaled(5 * time.Second)
 
-func (c *Controller) policyOf(sc *storagev1.StorageClass) corev1.PersistentVolumeReclaimPolicy {
-	return contract.ReclaimPolicy(c.policy, sc)
-}
-
 // describe returns the results of Provision for a volume that exists.
 func (c *Controller) describe(b *backends.Backend, o lib.ProvisionOptions, pool *volume.Pool, v volume.Volume) (
 	*corev1.PersistentVolume, lib.ProvisioningState, error) {
 	pv := b.NewPV(backends.Made{
 		Name: o.PVName, Claim: o.PVC, Class: o.StorageClass, Pool: pool, Volume: v,
-		At: c.here(pool), Policy: c.policyOf(o.StorageClass),
+		At: c.pvs.At(pool), Policy: contract.ReclaimPolicy(c.policy, o.StorageClass),
 	})
 	if c.whole {
 		space, err := pool.Space()

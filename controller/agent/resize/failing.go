@@ -1,6 +1,7 @@
 package resize
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -69,10 +70,7 @@ func (f *failing) drop(key string) {
 // keys. It accesses the disk without holding the lock.
 func (f *failing) possible() []string {
 	f.mu.Lock()
-	all := make(map[string]failure, len(f.claims))
-	for key, at := range f.claims {
-		all[key] = at
-	}
+	all := maps.Clone(f.claims)
 	f.mu.Unlock()
 	var keys []string
 	for key, at := range all {

@@ -99,9 +99,7 @@ func New(c Config) (*Resizer, error) {
 
 // SpaceChanged retries volumes that could not grow; the caller calls it when a pool may
 // have more space or becomes ready. It never blocks.
-func (r *Resizer) SpaceChanged() {
-	sleep.Wake(r.wake)
-}
+func (r *Resizer) SpaceChanged() { sleep.Wake(r.wake) }
 
 // Run grows volumes until the context ends. The caller runs the informers of this node's claims and
 // PVs. They only show what to check; before a write, Run reads the objects from the API server.

@@ -65,11 +65,8 @@ func withoutResize(before corev1.PersistentVolumeClaimStatus) corev1.PersistentV
 
 // with returns a copy of a map, which may be nil, with one value set.
 func with[M ~map[K]V, K comparable, V any](m M, key K, value V) M {
-	out := M{key: value}
-	for k, v := range maps.All(m) {
-		if k != key {
-			out[k] = v
-		}
-	}
+	out := M{}
+	maps.Copy(out, m)
+	out[key] = value
 	return out
 }
