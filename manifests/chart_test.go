@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -51,6 +52,69 @@ func TestChartIsTheKustomizations(t *testing.T) {
 				t.Errorf("%s: the chart has %s, and manifests/%s has not", form, id, charted[form])
 			}
 		}
+	}
+}
+
+// The notes of an installation have the classes of the kustomization, complete, so that they can be
+// copied and applied.
+func TestNotesHaveTheClasses(t *testing.T) {
+	notes, err := filepath.Glob("../e2e/chart/renders/*.notes.txt")
+	if err != nil || len(notes) != 7 {
+		t.Fatalf("%d notes, %v", len(notes), err)
+	}
+	for _, file := range notes {
+		form := strings.TrimSuffix(filepath.Base(file), ".notes.txt")
+		want := map[string]string{}
+		dir := charted[form]
+		if form == "operator" { // its classes are made by hand
+			dir = "csi"
+		}
+		for _, class := range all[*storagev1.StorageClass](t, dir) {
+			want[class.Name] = text(t, plain(t, asJSON(t, class)))
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, classes, _ := strings.Cut(string(data), "Apply what you need:\n")
+		classes, _, _ = strings.Cut(classes, "\n\nNo disk")
+		for document := range strings.SplitSeq(classes, "\n    ---\n") {
+			var class storagev1.StorageClass
+			if err := yaml.UnmarshalStrict([]byte(document), &class); err != nil {
+				t.Fatalf("%s: %v\n%s", file, err, document)
+			}
+			if got := text(t, plain(t, asJSON(t, &class))); got != want[class.Name] {
+				t.Errorf("%s: class %s is\n%s\nand in manifests/%s\n%s", file, class.Name, got, dir, want[class.Name])
+			}
+			delete(want, class.Name)
+		}
+		if len(want) > 0 {
+			t.Errorf("%s: it lacks classes of manifests/%s: %v", file, dir, want)
+		}
+	}
+}
+
+// The chart accepts each value that the agent accepts.
+func TestSchemaKnowsTheModes(t *testing.T) {
+	data, err := os.ReadFile("chart/values.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema struct {
+		Properties struct {
+			Migrate struct {
+				Properties struct {
+					ToCSI struct{ Enum []string } `json:"toCSI"`
+				} `json:"properties"`
+			} `json:"migrate"`
+		} `json:"properties"`
+	}
+	if err := json.Unmarshal(data, &schema); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"", "off", "plan", "run", "back", "annotated"}
+	if got := schema.Properties.Migrate.Properties.ToCSI.Enum; !slices.Equal(got, want) {
+		t.Errorf("migrate.toCSI is one of %q, want %q", got, want)
 	}
 }
 

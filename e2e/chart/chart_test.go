@@ -36,8 +36,11 @@ var forms = map[string][]string{
 	"other-path":    {"form=legacy", "pvDir=/data/volumes"},
 }
 
-// helm runs helm, and returns what it printed, with an error also what it wrote to stderr: it tells
-// there which links it follows.
+// noted are the forms whose notes have classes.
+var noted = []string{"csi", "legacy", "both", "local-path", "single-node", "operator", "disks"}
+
+// helm runs helm without a cluster, and returns what it printed, with an error also what it wrote
+// to stderr: it logs there which links it follows.
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	program, err := Helm(t.Context())
@@ -47,6 +50,7 @@ func helm(t *testing.T, args ...string) (string, error) {
 	var out, log bytes.Buffer
 	cmd := exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = &out, &log
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(t.TempDir(), "none"))
 	if err := cmd.Run(); err != nil {
 		return out.String() + log.String(), err
 	}
@@ -55,11 +59,16 @@ func helm(t *testing.T, args ...string) (string, error) {
 
 func template(t *testing.T, sets ...string) (string, error) {
 	t.Helper()
-	args := []string{"template", "hostpath-provisioner", chart, "--namespace=hostpath-provisioner", "--set=image.repository=registry.example.com/hostpath-provisioner"}
+	return helm(t, append([]string{"template"}, with(sets)...)...)
+}
+
+// with returns arguments for helm: the chart, and values.
+func with(sets []string) []string {
+	args := []string{"hostpath-provisioner", chart, "--namespace=hostpath-provisioner", "--set=image.repository=registry.example.com/hostpath-provisioner"}
 	for _, s := range sets {
 		args = append(args, "--set="+s)
 	}
-	return helm(t, args...)
+	return args
 }
 
 func TestRenders(t *testing.T) {
@@ -69,16 +78,88 @@ func TestRenders(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, got)
 			continue
 		}
-		file := filepath.Join("renders", name+".yaml")
-		if *update {
-			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
+		compare(t, filepath.Join("renders", name+".yaml"), got)
+	}
+}
+
+// compare compares text with a committed file, or writes the file with -update.
+func compare(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if want, err := os.ReadFile(file); err != nil || string(want) != got {
+		t.Errorf("%s is out of date; go -C e2e test ./chart -update writes it again. %v", file, err)
+	}
+}
+
+// After an installation Helm prints the classes of the form. Package manifests compares them with
+// those of the kustomizations.
+func TestNotes(t *testing.T) {
+	for _, name := range noted {
+		out, err := helm(t, append([]string{"install", "--dry-run=client"}, with(forms[name])...)...)
+		_, notes, found := strings.Cut(out, "\nNOTES:\n")
+		if err != nil || !found {
+			t.Errorf("%s: %v\n%s", name, err, out)
 			continue
 		}
-		want, err := os.ReadFile(file)
-		if err != nil || string(want) != got {
-			t.Errorf("%s is not what Helm renders; go -C e2e test ./chart -update writes it again. %v", file, err)
+		compare(t, filepath.Join("renders", name+".notes.txt"), notes)
+	}
+	out, err := helm(t, append([]string{"install", "--dry-run=client"}, with([]string{"pools[0].name=fast", "pools[0].path=/fast/csi"})...)...)
+	if err != nil || !strings.Contains(out, "name: hostpath-csi-fast\n") || !strings.Contains(out, "storagePool: fast\n") {
+		t.Errorf("no class for pool fast: %v\n%s", err, out)
+	}
+}
+
+// The chart's page of values is what its values say.
+func TestReadme(t *testing.T) {
+	program, err := docsTool.path(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "--chart-search-root="+chart, "--template-files=../../e2e/chart/README.md.gotmpl",
+		"--sort-values-order=file", "--dry-run", "--log-level=warning")
+	var log bytes.Buffer
+	cmd.Stderr = &log
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &log)
+	}
+	rows := 0
+	for line := range strings.Lines(string(out)) {
+		if !strings.HasPrefix(line, "| ") {
+			continue
+		}
+		if rows++; strings.HasSuffix(line, "|  |\n") {
+			t.Errorf("a value has no description: %s", line)
+		}
+	}
+	if rows < 30 {
+		t.Errorf("%d values\n%s", rows, &log)
+	}
+	compare(t, filepath.Join(chart, "README.md"), strings.TrimSpace(string(out))+"\n")
+}
+
+// On OpenShift the constraints allow what the agent asks for, its quotas included.
+func TestConstraintsAllowQuotas(t *testing.T) {
+	got, err := template(t, "form=legacy", "openshift=true", "quotas.hostPath=true")
+	if err != nil || strings.Count(got, "- SYS_ADMIN\n") != 2 {
+		t.Errorf("SYS_ADMIN is in %d lists, want that of the agent and that of the constraints; %v", strings.Count(got, "- SYS_ADMIN\n"), err)
+	}
+}
+
+// Each preset of a distribution leads to the directory of its kubelet.
+func TestKubeletPresets(t *testing.T) {
+	for preset, dir := range map[string]string{
+		"k3s": "/var/lib/kubelet", "kind": "/var/lib/kubelet", "talos": "/var/lib/kubelet", "openshift": "/var/lib/kubelet",
+		"k0s": "/var/lib/k0s/kubelet", "microk8s": "/var/snap/microk8s/common/var/lib/kubelet",
+	} {
+		got, err := template(t, "kubelet.preset="+preset)
+		if err != nil || !strings.Contains(got, "--kubelet-dir="+dir+"\n") || strings.Count(got, dir+"/") != 6 {
+			t.Errorf("%s: %v; %s is there %d times", preset, err, dir, strings.Count(got, dir+"/"))
 		}
 	}
 }
@@ -92,6 +173,7 @@ func TestRefused(t *testing.T) {
 		"pool=x":                            "pool",
 		"image.digest=latest":               "digest",
 		"kubelet.preset=k4s":                "preset",
+		"form=local-path,openshift=true":    "openshift: the form local-path has no",
 	} {
 		if got, err := template(t, set); err == nil || !strings.Contains(got, words) {
 			t.Errorf("%s: %v\n%s\nwant words %q", set, err, got, words)
