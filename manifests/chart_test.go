@@ -21,6 +21,7 @@ var charted = map[string]string{
 	"operator": "operator", "disks": "local-pv", "policy": "policy", "monitoring": "monitoring", "openshift": "openshift",
 	"openshift-csi": "openshift-csi", "kubelet-dir": "examples/kubelet-dir", "own-disk": "examples/own-disk",
 	"legacy-quotas": "examples/legacy-quotas", "other-path": "examples/other-path",
+	"metrics-auth": "examples/metrics-auth", "monitored": "examples/monitoring",
 }
 
 // The chart installs what the kustomizations do, but for the namespace, which Helm creates, and the

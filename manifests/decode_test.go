@@ -42,7 +42,19 @@ type kustomization struct {
 		Target  map[string]string `json:"target"`
 		Options map[string]bool   `json:"options"`
 	} `json:"patches"`
-	Replacements []any `json:"replacements"`
+	Replacements       []any       `json:"replacements"`
+	ConfigMapGenerator []generator `json:"configMapGenerator"`
+}
+
+// generator is a ConfigMap that is made of files beside the kustomization.
+type generator struct {
+	Name      string   `json:"name"`
+	Namespace string   `json:"namespace"`
+	Files     []string `json:"files"`
+	Options   struct {
+		DisableNameSuffixHash bool              `json:"disableNameSuffixHash"`
+		Labels                map[string]string `json:"labels"`
+	} `json:"options"`
 }
 
 // monitor is an object of the Prometheus operator, as far as ours go.
@@ -59,8 +71,12 @@ type monitor struct {
 }
 
 type endpoint struct {
-	Port, Scheme string
-	TLSConfig    struct {
+	Port, Scheme  string
+	HonorLabels   bool
+	Authorization *struct {
+		Credentials corev1.SecretKeySelector
+	}
+	TLSConfig struct {
 		InsecureSkipVerify bool
 		MinVersion         string
 	}
@@ -116,6 +132,8 @@ func empty(kind string) any {
 		return &rbacv1.Role{}
 	case "RoleBinding":
 		return &rbacv1.RoleBinding{}
+	case "Secret":
+		return &corev1.Secret{}
 	case "SecurityContextConstraints":
 		return &scctest.Constraints{}
 	case "Service":

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"sigs.k8s.io/yaml"
@@ -21,23 +22,72 @@ import (
 // renders the same files with kubectl kustomize, which is that library.
 func render(t *testing.T, dir string) []any {
 	t.Helper()
+	return accumulate(t, nil, dir)
+}
+
+// accumulate adds the objects of a kustomization to those of another one of which it is a component,
+// and applies its patches to all of them.
+func accumulate(t *testing.T, objects []any, dir string) []any {
+	t.Helper()
 	k := one[*kustomization](t, path.Join(dir, "kustomization.yaml"))
-	var objects []any
 	for _, r := range k.Resources {
 		objects = append(objects, load(t, path.Join(dir, r))...)
 	}
+	for _, g := range k.ConfigMapGenerator {
+		objects = append(objects, g.generate(t, dir))
+	}
 	for _, c := range k.Components {
-		for _, p := range one[*kustomization](t, path.Join(dir, c, "kustomization.yaml")).Patches {
-			if !strings.HasPrefix(p.Patch, "$patch: delete\n") {
-				t.Fatalf("%s: this test knows only patches of components that delete", path.Join(dir, c))
-			}
-			objects = slices.DeleteFunc(objects, func(o any) bool { return targeted(t, o, p.Target) })
-		}
+		objects = accumulate(t, objects, path.Join(dir, c))
 	}
 	for _, p := range k.Patches {
-		objects = patch(t, objects, path.Join(dir, p.Path))
+		switch {
+		case strings.HasPrefix(p.Patch, "$patch: delete\n"):
+			objects = slices.DeleteFunc(objects, func(o any) bool { return targeted(t, o, p.Target) })
+		case p.Patch != "":
+			t.Fatalf("%s: this test knows only inline patches that delete", dir)
+		case p.Target != nil:
+			patchAll(t, objects, path.Join(dir, p.Path), p.Target)
+		default:
+			objects = patch(t, objects, path.Join(dir, p.Path))
+		}
 	}
 	return objects
+}
+
+func (g generator) generate(t *testing.T, dir string) *corev1.ConfigMap {
+	t.Helper()
+	if !g.Options.DisableNameSuffixHash {
+		t.Errorf("%s: the ConfigMap %s gets another name with each change, and the old one stays", dir, g.Name)
+	}
+	o := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Name: g.Name, Namespace: g.Namespace, Labels: g.Options.Labels}, Data: map[string]string{}}
+	for _, file := range g.Files {
+		data, err := os.ReadFile(path.Join(dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Data[file] = string(data)
+	}
+	return o
+}
+
+// patchAll merges the only document of the file into each object of the target.
+func patchAll(t *testing.T, objects []any, file string, target map[string]string) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var change map[string]any
+	if err := yaml.Unmarshal(data, &change); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	delete(change, "metadata") // its name is that of no object
+	for i, o := range objects {
+		if targeted(t, o, target) {
+			objects[i] = merge(t, file, o, asJSON(t, change))
+		}
+	}
 }
 
 // targeted reports whether a patch is for the object: its target has expressions for the kind and
@@ -87,17 +137,23 @@ func patch(t *testing.T, objects []any, file string) []any {
 			objects = slices.Delete(objects, at, at+1)
 			continue
 		}
-		merged, err := strategicpatch.StrategicMergePatch(asJSON(t, objects[at]), change, objects[at])
-		if err != nil {
-			t.Fatalf("%s: %s: %v", file, id, err)
-		}
-		kind, _, _ := strings.Cut(id, " ")
-		objects[at] = empty(kind)
-		if err := json.Unmarshal(merged, objects[at]); err != nil {
-			t.Fatalf("%s: %s: %v", file, id, err)
-		}
+		objects[at] = merge(t, file, objects[at], change)
 	}
 	return objects
+}
+
+// merge returns an object with a change.
+func merge(t *testing.T, file string, object any, change []byte) any {
+	t.Helper()
+	merged, err := strategicpatch.StrategicMergePatch(asJSON(t, object), change, object)
+	if err != nil {
+		t.Fatalf("%s: %s: %v", file, identity(t, object), err)
+	}
+	changed := empty(metadata(t, object).Kind)
+	if err := json.Unmarshal(merged, changed); err != nil {
+		t.Fatalf("%s: %s: %v", file, identity(t, object), err)
+	}
+	return changed
 }
 
 // metadata returns the kind and the metadata of an object.

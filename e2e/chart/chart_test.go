@@ -28,6 +28,8 @@ var forms = map[string][]string{
 	"disks":         {"form=none", "disks.enabled=true"},
 	"policy":        {"form=none", "policy.enabled=true"},
 	"monitoring":    {"form=none", "monitoring.enabled=true"},
+	"metrics-auth":  {"form=legacy", "metricsAuth=true"},
+	"monitored":     {"monitoring.enabled=true", "metricsAuth=true", "networkPolicy=true"},
 	"openshift":     {"form=legacy", "openshift=true"},
 	"openshift-csi": {"openshift=true"},
 	"kubelet-dir":   {"kubelet.preset=k0s"},
@@ -151,6 +153,16 @@ func TestConstraintsAllowQuotas(t *testing.T) {
 	}
 }
 
+// Prometheus in another namespace reaches the agents, and its account the pods.
+func TestPrometheusElsewhere(t *testing.T) {
+	got, err := template(t, "monitoring.enabled=true", "monitoring.namespace=watch", "monitoring.serviceAccount=eyes", "networkPolicy=true")
+	for _, want := range []string{"kubernetes.io/metadata.name: watch\n", "  name: eyes\n  namespace: watch\n"} {
+		if err != nil || strings.Count(got, want) != 1 {
+			t.Errorf("%q is there %d times, %v", want, strings.Count(got, want), err)
+		}
+	}
+}
+
 // Each preset of a distribution leads to the directory of its kubelet.
 func TestKubeletPresets(t *testing.T) {
 	for preset, dir := range map[string]string{
@@ -174,6 +186,7 @@ func TestRefused(t *testing.T) {
 		"image.digest=latest":               "digest",
 		"kubelet.preset=k4s":                "preset",
 		"form=local-path,openshift=true":    "openshift: the form local-path has no",
+		"form=operator,metricsAuth=true":    "metricsAuth: the operator sets up",
 	} {
 		if got, err := template(t, set); err == nil || !strings.Contains(got, words) {
 			t.Errorf("%s: %v\n%s\nwant words %q", set, err, got, words)

@@ -42,7 +42,7 @@ func Start(dir, address string, targets []Target, ruleFiles ...string) (*Prometh
 		}
 		fmt.Fprintf(&config, "  - %q\n", path)
 	}
-	config.WriteString("scrape_configs:\n  - job_name: hostpath-provisioner\n    static_configs:\n")
+	config.WriteString("scrape_configs:\n  - job_name: hostpath-provisioner\n    honor_labels: true\n    static_configs:\n")
 	for _, t := range targets {
 		fmt.Fprintf(&config, "      - {targets: [%q], labels: {node: %q, pod: \"agent-of-%s\", namespace: "+
 			"hostpath-provisioner}}\n", t.Address, t.Node, t.Node)

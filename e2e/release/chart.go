@@ -109,7 +109,7 @@ func chartFiles(dir string) (map[string][]byte, error) {
 					return err
 				}
 				return read(target, name)
-			case to != "" && path.Ext(name) != ".yaml": // a chart uses the objects of the manifests alone
+			case to != "" && path.Ext(name) != ".yaml" && path.Ext(name) != ".json": // the objects, and the dashboard
 				return nil
 			}
 			all[name], err = os.ReadFile(file)

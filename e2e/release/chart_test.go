@@ -33,12 +33,15 @@ func TestChart(t *testing.T) {
 	}
 	files := unpacked(t, data)
 	for file, words := range map[string]string{
-		"Chart.yaml":                            "\nversion: 1.2.3\nappVersion: v1.2.3\n",
-		"values.yaml":                           "  digest: " + r.Digest.String() + "\n",
-		"values.schema.json":                    "json-schema",
-		"templates/agent.yaml":                  "hpp.objects",
-		"files/csi/daemonset.yaml":              "kind: DaemonSet",
-		"files/local-path/agent/daemonset.yaml": "kind: DaemonSet",
+		"Chart.yaml":                              "\nversion: 1.2.3\nappVersion: v1.2.3\n",
+		"values.yaml":                             "  digest: " + r.Digest.String() + "\n",
+		"values.schema.json":                      "json-schema",
+		"templates/agent.yaml":                    "hpp.objects",
+		"files/csi/daemonset.yaml":                "kind: DaemonSet",
+		"files/monitoring/dashboard.json":         "hostpath-provisioner",
+		"files/components/metrics-auth/rbac.yaml": "kind: ClusterRole",
+		"README.md":                               "| form |",
+		"files/local-path/agent/daemonset.yaml":   "kind: DaemonSet",
 	} {
 		if !strings.Contains(files[file], words) {
 			t.Errorf("%s has not %q, but %.200q", file, words, files[file])

@@ -94,7 +94,7 @@ func TestMetricsAuth(t *testing.T) {
 	if status, body, err := scrape(address, reader); err != nil || status != http.StatusServiceUnavailable || strings.Contains(body, "kubevirt_hpp_pool") {
 		t.Errorf("by an agent that may not ask: %d, %v, want 503", status, err)
 	}
-	if err := s.Apply("examples/metrics-auth/rbac.yaml"); err != nil {
+	if err := s.Apply("components/metrics-auth/rbac.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	role := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "hostpath-provisioner-metrics-auth"}
