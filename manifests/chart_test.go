@@ -19,7 +19,8 @@ import (
 var charted = map[string]string{
 	"csi": "csi", "legacy": "legacy", "both": "examples/both-modes", "local-path": "local-path", "single-node": "single-node",
 	"operator": "operator", "disks": "local-pv", "policy": "policy", "monitoring": "monitoring", "openshift": "openshift",
-	"openshift-csi": "openshift-csi", "kubelet-dir": "examples/kubelet-dir", "own-disk": "examples/own-disk",
+	"openshift-csi": "openshift-csi", "kubelet-dir": "distributions/k0s", "microk8s": "distributions/microk8s",
+	"talos": "distributions/talos", "own-disk": "examples/own-disk",
 	"legacy-quotas": "examples/legacy-quotas", "other-path": "examples/other-path",
 	"metrics-auth": "examples/metrics-auth", "monitored": "examples/monitoring",
 }

@@ -25,14 +25,21 @@ const (
 )
 
 // csiModes are the deployments that serve CSI claims.
-var csiModes = []string{"csi", sidecars, "openshift-csi", "examples/both-modes", "examples/two-pools", "examples/own-disk", otherKubelet}
+var csiModes = []string{"csi", sidecars, "openshift-csi", "examples/both-modes", "examples/two-pools", "examples/own-disk", otherKubelet,
+	"distributions/k3s", "distributions/k0s", "distributions/microk8s", "distributions/kind", talos}
 
-const otherKubelet = "examples/kubelet-dir"
+const (
+	otherKubelet = "examples/kubelet-dir"
+	talos        = "distributions/talos"
+)
 
 // kubeletOf returns the directory of the kubelet that a deployment is for.
 func kubeletOf(at string) string {
-	if at == otherKubelet {
+	switch at {
+	case otherKubelet, "distributions/k0s": // https://docs.k0sproject.io/stable/directories
 		return "/var/lib/k0s/kubelet"
+	case "distributions/microk8s":
+		return "/var/snap/microk8s/common/var/lib/kubelet"
 	}
 	return kubelet
 }
@@ -170,6 +177,8 @@ func TestCSIEnvironment(t *testing.T) {
 			want["PROVISION"] = "hostpath,csi"
 		case "examples/two-pools":
 			want["DATADIR"] = `[{"name":"local","path":"/var/hpvolumes/csi"},{"name":"fast","path":"/mnt/fast/csi"}]`
+		case talos:
+			want["DATADIR"] = `[{"name":"local","path":"/var/mnt/hostpath-provisioner/csi","mount":"/var/mnt/hostpath-provisioner"}]`
 		case "examples/own-disk":
 			want["DATADIR"] = `[{"name":"local","path":"/var/hpvolumes/disk/csi","mount":"/var/hpvolumes/disk"}]`
 		}
@@ -206,7 +215,7 @@ func TestCSIPoolsLieInVolumes(t *testing.T) {
 		all, named := pools(t, at), map[string]bool{}
 		for pool, dir := range all {
 			m := mountAt(c, path.Dir(dir))
-			if at == "examples/own-disk" { // the disk is mounted in between
+			if at == "examples/own-disk" || at == talos { // the disk is mounted in between
 				m = mountAt(c, path.Dir(path.Dir(dir)))
 			}
 			if m.ReadOnly || m.MountPropagation == nil || *m.MountPropagation != corev1.MountPropagationHostToContainer ||

@@ -86,6 +86,24 @@ type endpoint struct {
 	}
 }
 
+// userVolume is a document of Talos' machine configuration, as far as ours goes:
+// https://www.talos.dev/v1.12/reference/configuration/block/uservolumeconfig
+type userVolume struct {
+	metav1.TypeMeta `json:",inline"`
+	Name            string `json:"name"`
+	Provisioning    struct {
+		DiskSelector struct {
+			Match string `json:"match"`
+		} `json:"diskSelector"`
+		MinSize string `json:"minSize"`
+		Grow    bool   `json:"grow"`
+	} `json:"provisioning"`
+	Filesystem struct {
+		Type                string `json:"type"`
+		ProjectQuotaSupport bool   `json:"projectQuotaSupport"`
+	} `json:"filesystem"`
+}
+
 // prometheus is a file of Prometheus: its configuration or rules.
 type prometheus struct {
 	Groups        []any    `json:"groups"`
@@ -144,6 +162,8 @@ func empty(kind string) any {
 		return &appsv1.StatefulSet{}
 	case "StorageClass":
 		return &storagev1.StorageClass{}
+	case "UserVolumeConfig":
+		return &userVolume{}
 	case "ValidatingWebhookConfiguration":
 		return &admissionv1.ValidatingWebhookConfiguration{}
 	case "ValidatingAdmissionPolicy":

@@ -33,6 +33,8 @@ var forms = map[string][]string{
 	"openshift":     {"form=legacy", "openshift=true"},
 	"openshift-csi": {"openshift=true"},
 	"kubelet-dir":   {"kubelet.preset=k0s"},
+	"microk8s":      {"kubelet.preset=microk8s"},
+	"talos":         {"kubelet.preset=talos", "pools[0].name=local", "pools[0].path=/var/mnt/hostpath-provisioner/csi", "pools[0].mount=/var/mnt/hostpath-provisioner"},
 	"own-disk":      {"pools[0].name=local", "pools[0].path=/var/hpvolumes/disk/csi", "pools[0].mount=/var/hpvolumes/disk"},
 	"legacy-quotas": {"form=legacy", "quotas.hostPath=true"},
 	"other-path":    {"form=legacy", "pvDir=/data/volumes"},

@@ -15,7 +15,7 @@ import (
 // Forms are the directories of the manifests that a release renders. Overlays of a user's own name
 // them at the release's tag.
 var Forms = []string{
-	"csi", "csi-sidecars", "examples/both-modes", "legacy", "local-path", "local-path/k3s", "local-path/kind",
+	"csi", "csi-sidecars", "distributions/k0s", "distributions/microk8s", "distributions/talos", "examples/both-modes", "legacy", "local-path", "local-path/k3s", "local-path/kind",
 	"local-path/microk8s", "local-pv",
 	"monitoring", "openshift", "openshift-csi", "operator", "policy", "single-node",
 }
