@@ -68,6 +68,7 @@ step 'A claim that asks for too much is told why'
 run "sed 's/name: on-node-01/name: huge/; s/1Gi/900Ti/' manifests/examples/claim-on-node.yaml | e2e/kubectl.sh -n demo apply -f -"
 await 'no event says why' 'e2e/kubectl.sh -n demo get events | grep -q "900Ti requested"'
 run 'e2e/kubectl.sh -n demo get events --field-selector involvedObject.name=huge,type=Warning'
+run 'e2e/kubectl.sh hpp explain huge -n demo'
 
 step 'A claim that waits for its pod: the scheduler chooses the node'
 run "sed 's|image: .*|image: localhost/hpp-e2e/busybox:latest\n      imagePullPolicy: IfNotPresent|' manifests/examples/claim-and-pod.yaml | e2e/kubectl.sh -n demo apply -f -"
@@ -87,7 +88,8 @@ run 'e2e/kubectl.sh -n demo wait --for=condition=Ready pod/journal --timeout=3m'
 run 'e2e/kubectl.sh -n demo get pods -o wide'
 run 'e2e/kubectl.sh get pv'
 
-step 'What a node knows of its volumes'
+step 'All nodes at a glance, and what one knows of its volumes'
+run 'e2e/kubectl.sh hpp status'
 journal_node=$(e2e/kubectl.sh -n demo get pod journal -o jsonpath='{.spec.nodeName}')
 agent=$(e2e/kubectl.sh -n hostpath-provisioner get pod -o name --field-selector "spec.nodeName=$journal_node")
 run "e2e/kubectl.sh -n hostpath-provisioner exec $agent -- /hostpath-provisioner inspect"

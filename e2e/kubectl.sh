@@ -3,6 +3,8 @@
 #
 #   e2e/kubectl.sh get nodes
 #
+# With `make build` it has the plugin of the tree: e2e/kubectl.sh hpp status.
+#
 # KUBECONFIG, when it is set and not empty, names another cluster; K8S_VERSION then chooses the kubectl.
 set -eu
 
@@ -25,4 +27,5 @@ if [ ! -x "$kubectl" ]; then
     echo "kubectl.sh: $kubectl is not built yet; run 'go -C e2e run ./cmd/cluster build'" >&2
     exit 1
 fi
-exec "$kubectl" "$@"
+case $(uname -m) in aarch64) arch=arm64 ;; *) arch=amd64 ;; esac
+PATH=$(dirname "$0")/../bin/linux-$arch:$PATH exec "$kubectl" "$@"
