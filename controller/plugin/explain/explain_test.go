@@ -141,12 +141,17 @@ func TestCauses(t *testing.T) {
 		}, `names node "node-09", which does not exist`, ""},
 		"chosen node missing": {func(f *Facts) { f.Claim.Annotations[contract.AnnSelectedNode] = "node-09" }, "the scheduler chose node node-09, which does not exist any more",
 			"kubectl -n shop annotate pvc data volume.kubernetes.io/selected-node-"},
-		"unscheduled":       {func(f *Facts) { f.unscheduled("0/2 nodes are available") }, "pod db-0, which uses the claim, fits no node: 0/2 nodes are available", "the table below"},
-		"pod names node":    {func(f *Facts) { f.unscheduled(""); f.Users.Items[0].Spec.NodeName = "node-01" }, "pod db-0, which uses the claim, fits no node", ""},
-		"gate":              {func(f *Facts) { f.Claim.Annotations = nil; f.Users.Items[0].Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "wait"}} }, `pod db-0 has the scheduling gate "wait"`, "remove the gate"},
-		"node not ready":    {func(f *Facts) { f.Nodes.Items[0].Status.Conditions[0].Status = corev1.ConditionUnknown }, "node node-01 cannot hold the volume: it is not ready: kubectl describe node node-01", ""},
-		"cordoned":          {func(f *Facts) { f.Nodes.Items[0].Spec.Unschedulable = true }, "it is cordoned", ""},
-		"tainted":           {func(f *Facts) { f.Nodes.Items[0].Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}} }, "its taint gpu:NoSchedule is not tolerated by pod db-0", ""},
+		"unscheduled":    {func(f *Facts) { f.unscheduled("0/2 nodes are available") }, "pod db-0, which uses the claim, fits no node: 0/2 nodes are available", "the table below"},
+		"pod names node": {func(f *Facts) { f.unscheduled(""); f.Users.Items[0].Spec.NodeName = "node-01" }, "pod db-0, which uses the claim, fits no node", ""},
+		"gate": {func(f *Facts) {
+			f.Claim.Annotations = nil
+			f.Users.Items[0].Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "wait"}}
+		}, `pod db-0 has the scheduling gate "wait"`, "remove the gate"},
+		"node not ready": {func(f *Facts) { f.Nodes.Items[0].Status.Conditions[0].Status = corev1.ConditionUnknown }, "node node-01 cannot hold the volume: it is not ready: kubectl describe node node-01", ""},
+		"cordoned":       {func(f *Facts) { f.Nodes.Items[0].Spec.Unschedulable = true }, "it is cordoned", ""},
+		"tainted": {func(f *Facts) {
+			f.Nodes.Items[0].Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
+		}, "its taint gpu:NoSchedule is not tolerated by pod db-0", ""},
 		"topologies":        {func(f *Facts) { f.Class.It.AllowedTopologies = topologies("node-02") }, "the class's allowedTopologies leave it out", ""},
 		"no agent there":    {func(f *Facts) { f.Agents.Items = f.Agents.Items[1:] }, "no agent that serves the class runs there", ""},
 		"agent not ready":   {func(f *Facts) { a := &f.Agents.Items[0]; a.Ready, a.Why = false, "container x: ErrImagePull" }, "its agent is not ready: container x: ErrImagePull: kubectl -n hpp describe pod agent-node-01", ""},
@@ -202,10 +207,14 @@ func TestNoCause(t *testing.T) {
 		edit func(f *Facts)
 		want string
 	}{
-		"young":           {func(f *Facts) { f.NoPools = "" }, "nothing keeps this claim"},
-		"not asked":       {func(*Facts) {}, "unknown: unknown: may not run commands in the agents' pods"},
-		"asked":           {func(f *Facts) { f.asked(nil) }, "nothing keeps this claim"},
-		"one of two fits": {func(f *Facts) { f.unscheduled(""); f.Users.Items[0].Status = corev1.PodStatus{}; f.Agents.Items = f.Agents.Items[1:] }, ""},
+		"young":     {func(f *Facts) { f.NoPools = "" }, "nothing keeps this claim"},
+		"not asked": {func(*Facts) {}, "unknown: unknown: may not run commands in the agents' pods"},
+		"asked":     {func(f *Facts) { f.asked(nil) }, "nothing keeps this claim"},
+		"one of two fits": {func(f *Facts) {
+			f.unscheduled("")
+			f.Users.Items[0].Status = corev1.PodStatus{}
+			f.Agents.Items = f.Agents.Items[1:]
+		}, ""},
 		"tolerated": {func(f *Facts) {
 			f.Nodes.Items[0].Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
 			f.Users.Items[0].Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
