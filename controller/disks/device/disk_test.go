@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -65,7 +66,8 @@ func TestDiskOfAnotherPV(t *testing.T) {
 	}
 }
 
-// A disk that carries data is refused, until the ConfigMap allows to wipe it.
+// A disk that carries data is refused, until the ConfigMap allows to wipe it. Meanwhile it is not
+// opened exclusively, so that its owner can mount it.
 func TestDiskRefused(t *testing.T) {
 	b := newBench(t, "deviceNameFilter=none")
 	b.write("secret")
@@ -76,6 +78,10 @@ func TestDiskRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	owner, err := unix.Open(b.device, unix.O_RDONLY|unix.O_EXCL|unix.O_CLOEXEC, 0) // as mount(8) has it
+	if err != nil {
+		t.Fatal(err)
+	}
 	set()
 	if r := b.await(Refused); b.read() != "secret" ||
 		!strings.Contains(r.Why, "data without a known signature at byte 65536") {
@@ -83,6 +89,11 @@ func TestDiskRefused(t *testing.T) {
 	}
 	cm.Data["existing"] = "wipe"
 	set()
+	b.await(Busy) // the owner has it
+	if b.read() != "secret" {
+		t.Errorf("the disk has %q", b.read())
+	}
+	unix.Close(owner)
 	b.await(Available)
 	if got := b.read(); got != "" {
 		t.Errorf("the disk has %q", got)
