@@ -99,3 +99,20 @@ func TestDiskRefused(t *testing.T) {
 		t.Errorf("the disk has %q", got)
 	}
 }
+
+// The tables of a disk were overwritten, and its data is where no probe looks: all that quick would
+// wipe is read before the first write, in every mode.
+func TestDiskRefusedInEveryMode(t *testing.T) {
+	for _, mode := range []string{"zero", "discard", "quick"} {
+		t.Run(mode, func(t *testing.T) {
+			b := newBench(t, "deviceNameFilter=none", "wipe="+mode)
+			const at = 2<<20 + 8192
+			writeTo(t, b.device, "secret", at)
+			b.configure("deviceNameFilter=^disk")
+			if r := b.await(Refused); !strings.Contains(r.Why, "data without a known signature at byte 2097152") {
+				t.Errorf("%+v", r)
+			}
+			has(t, b.device, "secret", at)
+		})
+	}
+}
