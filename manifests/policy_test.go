@@ -64,6 +64,27 @@ func TestPoliciesCoverWhatAgentsWrite(t *testing.T) {
 	}
 }
 
+// An administrator who lists no directories admits those of the forms, and no others.
+func TestPolicyKnowsThePools(t *testing.T) {
+	var want []string
+	for _, at := range append(slices.Collect(maps.Keys(localPathForms)), "legacy", "single-node", "examples/both-modes") {
+		_, c := agent(t, at)
+		want = append(want, environment(c)["PV_DIR"])
+	}
+	slices.Sort(want)
+	vars := policies(t)["/persistentvolumes"].Spec.Variables
+	i := slices.IndexFunc(vars, func(v admissionv1.Variable) bool { return v.Name == "dirs" })
+	if i < 0 {
+		t.Fatal("the policy has no variable dirs")
+	}
+	text, _, _ := strings.Cut(vars[i].Expression, ".split")
+	got := regexp.MustCompile(`/[a-z0-9/-]+`).FindAllString(text, -1)
+	slices.Sort(got)
+	if want = slices.Compact(want); !slices.Equal(got, want) {
+		t.Errorf("the policy knows %q, want %q", got, want)
+	}
+}
+
 // A policy that is not in force everywhere, or lets pass what it cannot judge, holds nobody.
 func TestPoliciesAreInForce(t *testing.T) {
 	bindings := map[string]*admissionv1.ValidatingAdmissionPolicyBinding{}

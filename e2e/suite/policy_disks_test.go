@@ -75,6 +75,15 @@ func diskDeeds(s *harness.Scene, a, b harness.Node) {
 		return save(s, pv)
 	}
 	mine, others := there("mine", a), there("others", b)
+	hostname := func(name string) func(*corev1.PersistentVolume) {
+		return expression(func(e *corev1.NodeSelectorRequirement) { e.Values = []string{name} })
+	}
+	formerly := there("formerly", a, hostname("former-host"))
+	if _, err := s.Client.CoreV1().ConfigMaps(harness.Namespace).Patch(s.Context(), "hostpath-provisioner-hostnames",
+		types.MergePatchType, fmt.Appendf(nil, `{"data":{%q:%q}}`, a.Name, a.Name+",former-host"), metav1.PatchOptions{}); err != nil {
+		s.Fatal(err)
+	}
+	s.Eventually("former hostname in force", func() error { return deletePV(formerly)(s.Context(), s.As(kubeconfig)) })
 	older := there("older", a, func(pv *corev1.PersistentVolume) {
 		pv.Annotations = nil
 		delete(pv.Labels, "local-pv-provisioner.cybozu.io/node")
@@ -134,7 +143,9 @@ func diskDeeds(s *harness.Scene, a, b harness.Node) {
 		{"in a directory whose name begins with its ConfigMap's", "below its annotation", of(a, path("/dev/disk/by-id-too/sdb"))},
 		{"without its ConfigMap's directory", "below its annotation", of(a, func(pv *corev1.PersistentVolume) { pv.Annotations = nil })},
 		{"change its own", "cannot patch|not changed", patchPV(mine, `{"metadata":{"labels":{"a":"b"}}}`)},
+		{"make one with a former hostname", "not of the own node", of(a, hostname("former-host"))},
 		{"delete its own", "", deletePV(mine)},
+		{"delete its own with a former hostname", "", deletePV(formerly)},
 		{"delete its own of the older program", "", deletePV(older)},
 		{"delete its own that a restore from a backup stripped of its owner", "", deletePV(restored)},
 		{"delete its own that is Released", "", deletePV(released)},

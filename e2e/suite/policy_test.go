@@ -57,11 +57,11 @@ func TestPolicy(t *testing.T) {
 	s := e.Scene(t)
 	a, b := s.Node("01"), s.Node("02")
 	kubeconfig := s.PodKubeconfig(s.AgentPod(a, harness.CSIAccount))
-	listPools(s)
 	// The API server takes a moment until it heeds a new policy.
-	s.Eventually("policies in force", func() error {
-		return errors.Join(inForce(s, s.As(kubeconfig), b), createPV(hostPathPVOf(s, a))(s.Context(), s.As(kubeconfig)))
-	})
+	s.Eventually("policies in force", func() error { return inForce(s, s.As(kubeconfig), b) })
+	try(s, kubeconfig, unlistedPools(s, a))
+	listPools(s)
+	s.Eventually("pools listed", func() error { return createPV(hostPathPVOf(s, a))(s.Context(), s.As(kubeconfig)) })
 	scene := func(t *testing.T) *harness.Scene {
 		own := e.Scene(t)
 		listPools(own)
@@ -85,6 +85,19 @@ func TestPolicy(t *testing.T) {
 		"no node":            func(t *testing.T) { unboundToken(e.Scene(t), a) },
 	})
 	diskPattern(e.Scene(t), a)
+}
+
+// unlistedPools are PVs in directories of pools while the administrator has listed none.
+func unlistedPools(s *harness.Scene, node harness.Node) []deed {
+	in := func(dir string) func(context.Context, kubernetes.Interface) error {
+		return createPV(spoilt(hostPathPVOf(s, node), path(func(_, name string) string { return dir + "/" + name })))
+	}
+	return []deed{
+		{"in a directory of the manifests", "", in("/var/hpvolumes")},
+		{"in one of another form", "", in("/var/lib/rancher/k3s/storage")},
+		{"in a directory that is not listed", noPool, in(node.Pool)},
+		{"in one of the kubelet", noPool, in("/var/lib/kubelet/plugins_registry")},
+	}
 }
 
 // listPools has the administrator list the pools of the scene's nodes.
