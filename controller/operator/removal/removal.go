@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,6 +13,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 )
@@ -46,11 +46,7 @@ func Check(ctx context.Context, from client.Reader, form string) error {
 		return err
 	}
 	slices.Sort(users)
-	more := ""
-	if len(users) > listed {
-		users, more = users[:listed], fmt.Sprintf(" and %d others", len(users)-listed)
-	}
-	return fmt.Errorf("%s: %s%s", what, strings.Join(users, ", "), more)
+	return fmt.Errorf("%s: %s", what, events.Names(users, listed))
 }
 
 // resources returns the HostPathProvisioners. Where their definition does not exist, there are
@@ -88,16 +84,13 @@ func pods(ctx context.Context, from client.Reader) (names []string, err error) {
 // uses reports whether a pod that is on a node, and has not ended, has an inline volume or one of
 // the claims.
 func uses(pod *corev1.Pod, claims map[string]bool) bool {
-	if pod.Spec.NodeName == "" || contract.PodEnded(pod) {
+	if pod.Spec.NodeName == "" {
 		return false
 	}
-	return len(identity.InlinePools(pod)) > 0 || slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-		switch {
-		case v.PersistentVolumeClaim != nil:
-			return claims[pod.Namespace+"/"+v.PersistentVolumeClaim.ClaimName]
-		case v.Ephemeral != nil: // the claim of a generic ephemeral volume
-			return claims[pod.Namespace+"/"+pod.Name+"-"+v.Name]
+	for claim := range contract.ClaimUsers([]corev1.Pod{*pod}) {
+		if claims[claim] {
+			return true
 		}
-		return false
-	})
+	}
+	return len(identity.InlinePools(pod)) > 0
 }

@@ -64,7 +64,7 @@ func TestCheck(t *testing.T) {
 		{"another driver", "csi", "", []client.Object{pod("a", corev1.PodRunning, inline("other")), pod("b", corev1.PodRunning, claim("c")), pv("c", "other")}},
 		{"ended", "csi", "", []client.Object{pod("a", corev1.PodSucceeded, inline(contract.CSIProvisioner)), pod("b", corev1.PodFailed, claim("c")), pv("c", contract.CSIProvisioner)}},
 		{"on no node", "csi", "", []client.Object{waiting}},
-		{"many", "csi", "ns/p09 and 2 others", many},
+		{"many", "csi", "ns/p09 and 2 more", many},
 		{"hostPath", "legacy", "", []client.Object{pod("a", corev1.PodRunning, inline(contract.CSIProvisioner))}},
 		{"operator", "operator", "delete them and wait until they are gone: hpp", []client.Object{cr}},
 		{"no resource", "operator", "", []client.Object{pod("a", corev1.PodRunning, inline(contract.CSIProvisioner))}},
