@@ -186,8 +186,7 @@ func (r *Reconciler) removeAll(ctx context.Context, cr *v1beta1.HostPathProvisio
 		return "", err
 	}
 	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool {
-		return !slices.Contains(kinds,
-			o.GetKind())
+		return !slices.Contains(kinds, o.GetKind())
 	})
 	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int {
 		return slices.Index(kinds, a.GetKind()) - slices.Index(kinds, b.GetKind())

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	_ "embed" // agent.yaml
 	"encoding/base64"
@@ -18,7 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
@@ -160,7 +160,7 @@ func (s Settings) own(o *unstructured.Unstructured, cr *v1beta1.HostPathProvisio
 	o.SetNamespace(s.Namespace)
 	o.SetOwnerReferences([]metav1.OwnerReference{{
 		APIVersion: v1beta1.GroupVersion().String(), Kind: "HostPathProvisioner", Name: cr.Name, UID: cr.UID,
-		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+		Controller: new(true), BlockOwnerDeletion: new(true),
 	}})
 }
 
@@ -173,10 +173,7 @@ func (s Settings) daemonSet(o *unstructured.Unstructured, cr *v1beta1.HostPathPr
 	pod := &ds.Spec.Template.Spec
 	agent := &pod.Containers[0]
 	agent.Image = s.Image
-	agent.ImagePullPolicy = cr.Spec.ImagePullPolicy
-	if agent.ImagePullPolicy == "" {
-		agent.ImagePullPolicy = corev1.PullIfNotPresent
-	}
+	agent.ImagePullPolicy = cmp.Or(cr.Spec.ImagePullPolicy, corev1.PullIfNotPresent)
 	agent.Args = append(agent.Args, "--v="+strconv.Itoa(s.Verbosity))
 	if l.tlsVersion != "" {
 		agent.Args = append(agent.Args, "--metrics-tls-version="+l.tlsVersion)

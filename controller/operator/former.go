@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -13,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -180,13 +180,12 @@ func (r *Reconciler) stranded(ctx context.Context, pod *corev1.Pod) (bool, error
 
 // orphan removes the finalizer by which a deleted DaemonSet waits for its pods.
 func (r *Reconciler) orphan(ctx context.Context, set *appsv1.DaemonSet) error {
-	rest := slices.DeleteFunc(slices.Clone(set.Finalizers),
-		func(f string) bool { return f == metav1.FinalizerDeleteDependents })
-	if len(rest) == len(set.Finalizers) {
+	if !slices.Contains(set.Finalizers, metav1.FinalizerDeleteDependents) {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": set.UID, "resourceVersion": set.ResourceVersion, "finalizers": rest}})
+	rest := slices.DeleteFunc(slices.Clone(set.Finalizers),
+		func(f string) bool { return f == metav1.FinalizerDeleteDependents })
+	patch, err := live.UnchangedPatch(set, map[string]any{"finalizers": rest}, nil)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,11 +34,7 @@ func (r *Reconciler) other(ctx context.Context) (namespace string, err error) {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion("rbac.authorization.k8s.io/v1")
 	o.SetKind("ClusterRoleBinding")
-	err = r.Client.Get(ctx, client.ObjectKey{Name: bindingName}, o)
-	if err != nil {
-		if apierrors.IsNotFound(err) {
-			return "", nil
-		}
+	if err = client.IgnoreNotFound(r.Client.Get(ctx, client.ObjectKey{Name: bindingName}, o)); err != nil {
 		return "", fmt.Errorf("read ClusterRoleBinding %s: %w", bindingName, err)
 	}
 	subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")

@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -56,12 +55,7 @@ const lease = "hostpath-provisioner-operator-lock"
 // Scheme returns the types that the operator reads and writes.
 func Scheme() (*runtime.Scheme, error) {
 	types := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1beta1.AddToScheme} {
-		if err := add(types); err != nil {
-			return nil, err
-		}
-	}
-	return types, nil
+	return types, errors.Join(scheme.AddToScheme(types), v1beta1.AddToScheme(types))
 }
 
 // Run reconciles until the context ends. Of several operators one does, and another takes over when
@@ -89,15 +83,13 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 		HealthProbeBindAddress:        a.Health, LivenessEndpointName: "/livez", ReadinessEndpointName: "/readyz",
 		Metrics: server.Options{BindAddress: a.Metrics, SecureServing: true,
 			TLSOpts: []func(*tls.Config){profile.Serve}},
-		GracefulShutdownTimeout: ptr.To(5 * time.Second),
+		GracefulShutdownTimeout: new(5 * time.Second),
 	})
 	if err != nil {
 		return err
 	}
-	if err := mgr.AddHealthzCheck("process", healthz.Ping); err != nil {
-		return err
-	}
-	if err := mgr.AddReadyzCheck("process", healthz.Ping); err != nil {
+	if err := errors.Join(mgr.AddHealthzCheck("process", healthz.Ping),
+		mgr.AddReadyzCheck("process", healthz.Ping)); err != nil {
 		return err
 	}
 	r := newReconciler(s, mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("operator-controller"), profile,

@@ -106,11 +106,10 @@ func (l layout) configure(pod *corev1.PodSpec) error {
 	}
 	l.pass(pod)
 	for _, d := range l.directories() {
-		create, propagate := corev1.HostPathDirectoryOrCreate, corev1.MountPropagationHostToContainer
-		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: d.Name,
-			VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: d.Path, Type: &create}}})
+		source := &corev1.HostPathVolumeSource{Path: d.Path, Type: new(corev1.HostPathDirectoryOrCreate)}
+		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: d.Name, VolumeSource: corev1.VolumeSource{HostPath: source}})
 		agent.VolumeMounts = append(agent.VolumeMounts, corev1.VolumeMount{Name: d.Name, MountPath: d.Path,
-			MountPropagation: &propagate})
+			MountPropagation: new(corev1.MountPropagationHostToContainer)})
 	}
 	return nil
 }

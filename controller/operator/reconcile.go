@@ -189,8 +189,8 @@ func (r *Reconciler) addFinalizer(ctx context.Context, cr *v1beta1.HostPathProvi
 	if !controllerutil.AddFinalizer(cr, finalizer) {
 		return nil
 	}
-	if err := r.Client.Patch(ctx, cr, client.MergeFromWithOptions(before,
-		client.MergeFromWithOptimisticLock{})); err != nil {
+	err := r.Client.Patch(ctx, cr, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err != nil {
 		return fmt.Errorf("add the finalizer: %w", err)
 	}
 	return nil

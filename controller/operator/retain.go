@@ -164,12 +164,8 @@ func offeredBy(pod corev1.PodSpec) (l layout) {
 
 // drops reports whether the layout lacks something of the one before.
 func (l *layout) drops(had layout) bool {
-	for _, p := range had.pools {
-		if !slices.Contains(l.pools, p) {
-			return true
-		}
-	}
-	return had.pvDir != "" && had.pvDir != l.pvDir
+	return slices.ContainsFunc(had.pools, func(p pool) bool { return !slices.Contains(l.pools, p) }) ||
+		had.pvDir != "" && had.pvDir != l.pvDir
 }
 
 // usage is what volumes use: how many PVs and pods with inline volumes name each pool, and how many
@@ -259,10 +255,6 @@ func (r *Reconciler) recentUsage(ctx context.Context, l, had layout) (usage, err
 
 // keeps reports whether PVs use all that the layout lacks of the one before.
 func (u usage) keeps(l, had layout) bool {
-	for _, p := range had.pools {
-		if !slices.Contains(l.pools, p) && u.pools[p.Name] == 0 {
-			return false
-		}
-	}
-	return had.pvDir == "" || had.pvDir == l.pvDir || u.hostPath > 0
+	free := func(p pool) bool { return !slices.Contains(l.pools, p) && u.pools[p.Name] == 0 }
+	return !slices.ContainsFunc(had.pools, free) && (had.pvDir == "" || had.pvDir == l.pvDir || u.hostPath > 0)
 }

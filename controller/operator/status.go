@@ -96,8 +96,7 @@ func (l layout) partly(ready bool) verdict {
 
 // notes are settings of the resource that have no effect.
 func notes(cr *v1beta1.HostPathProvisioner) (all []string) {
-	gates := slices.Sorted(slices.Values(cr.Spec.FeatureGates))
-	for _, gate := range gates {
+	for _, gate := range slices.Sorted(slices.Values(cr.Spec.FeatureGates)) {
 		if gate == "Snapshotting" {
 			all = append(all, "snapshots are not offered yet")
 		} else {

@@ -96,11 +96,7 @@ func sharedWithOthers(kind string, p fieldpath.Path) bool {
 
 func encode(set *fieldpath.Set) (*metav1.FieldsV1, error) {
 	text, err := set.ToJSON()
-	if err != nil {
-		return nil, err
-	}
-	fields := metav1.NewFieldsV1(string(text))
-	return fields, nil
+	return metav1.NewFieldsV1(string(text)), err
 }
 
 // takeOver writes the managed fields, unless the object has changed since it was read.

@@ -130,15 +130,9 @@ func conflict(template *corev1.PersistentVolumeClaimSpec, claim *corev1.Persiste
 // differs returns a key of the template that has another value in the claim. The API server sets
 // what a template leaves out.
 func differs(template, claim *corev1.PersistentVolumeClaimSpec) string {
-	class := func(s *corev1.PersistentVolumeClaimSpec) string {
-		if s.StorageClassName == nil {
-			return ""
-		}
-		return *s.StorageClassName
-	}
 	modes := slices.Sorted(slices.Values(template.AccessModes))
 	switch {
-	case template.StorageClassName != nil && (claim.StorageClassName == nil || class(template) != class(claim)):
+	case template.StorageClassName != nil && !ptr.Equal(template.StorageClassName, claim.StorageClassName):
 		return "storageClassName"
 	case !slices.Equal(modes, slices.Sorted(slices.Values(claim.AccessModes))):
 		return "accessModes"

@@ -7,6 +7,7 @@
 package tlsprofile
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"slices"
@@ -37,9 +38,7 @@ type Profile struct {
 
 // over returns the profile with what it lacks from the other one.
 func (p Profile) over(other Profile) Profile {
-	if p.MinVersion == "" {
-		p.MinVersion = other.MinVersion
-	}
+	p.MinVersion = cmp.Or(p.MinVersion, other.MinVersion)
 	if len(p.Ciphers) == 0 {
 		p.Ciphers = other.Ciphers
 	}
