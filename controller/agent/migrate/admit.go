@@ -50,7 +50,7 @@ func (m *Migrator) admit(ctx context.Context, pv, next *corev1.PersistentVolume)
 	}
 	o := live.Unchanged(pv)
 	o.DryRun = dryRun
-	if err := m.client.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, o); err != nil {
+	if err := m.Client.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, o); err != nil {
 		return fmt.Errorf("delete PV %s: %w", pv.Name, err)
 	}
 	return m.admitNew(ctx, next)
@@ -59,7 +59,7 @@ func (m *Migrator) admit(ctx context.Context, pv, next *corev1.PersistentVolume)
 // admitNew asks the API server whether it admits the PV that replaces another one. It changes
 // nothing. The answer "already exists" admits it: the API server compares names last.
 func (m *Migrator) admitNew(ctx context.Context, next *corev1.PersistentVolume) error {
-	_, err := m.client.CoreV1().PersistentVolumes().Create(ctx, next, metav1.CreateOptions{DryRun: dryRun})
+	_, err := m.Client.CoreV1().PersistentVolumes().Create(ctx, next, metav1.CreateOptions{DryRun: dryRun})
 	if err == nil || apierrors.IsAlreadyExists(err) {
 		return nil
 	}
@@ -83,8 +83,8 @@ func (m *Migrator) refuse(ctx context.Context, pv *corev1.PersistentVolume, to s
 		if ref := pv.Spec.ClaimRef; ref != nil && ref.UID != "" {
 			about = *ref
 		}
-		m.events.Warn(ctx, about, "refused "+string(pv.UID), events.MigrationStopped, fmt.Sprintf(
-			"node %s: the migration to a %s PV does not begin: %s; the agent tries again every few minutes", m.name, backend(to),
+		m.Events.Warn(ctx, about, "refused "+string(pv.UID), events.MigrationStopped, fmt.Sprintf(
+			"node %s: the migration to a %s PV does not begin: %s; the agent tries again every few minutes", m.Node, backend(to),
 			r.reason))
 	}
 	if before, ok := m.refusals[pv.Name]; !ok || before.reason != r.reason {
@@ -122,7 +122,7 @@ func (m *Migrator) refused(f *candidate) (retry bool) {
 // admits the migration. It returns the candidate with its new verdict; errCancelled if it is not
 // Ready or not admitted.
 func (m *Migrator) prepare(ctx context.Context, f candidate) (candidate, error) {
-	pv, err := live.PV(ctx, m.client, f.PV)
+	pv, err := live.PV(ctx, m.Client, f.PV)
 	if err != nil {
 		return f, err
 	}

@@ -62,7 +62,7 @@ func many(t *testing.T, n int) (*Migrator, *manyPVs) {
 		t.Fatal(err)
 	}
 	pvs := &manyPVs{pool: j.pool}
-	m.pvs = pvs
+	m.PVs = pvs
 	for i := range n {
 		name := fmt.Sprintf("pvc-v%d", i)
 		uid := types.UID("u-" + name)
@@ -77,7 +77,7 @@ func many(t *testing.T, n int) (*Migrator, *manyPVs) {
 		pv.Name, pv.UID, pv.Spec.ClaimRef.Name, pv.Spec.ClaimRef.UID = name, "old-"+uid, name, uid
 		claim.Name, claim.UID, claim.Spec.VolumeName = name, uid, name
 		for _, o := range []runtime.Object{pv, claim} {
-			if err := m.client.(apitest.Lister).Tracker().Add(o); err != nil {
+			if err := m.Client.(apitest.Lister).Tracker().Add(o); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -88,7 +88,7 @@ func many(t *testing.T, n int) (*Migrator, *manyPVs) {
 
 // refuse makes the API server refuse such writes of PVs, dry runs too if it is to.
 func refuse(m *Migrator, verb string, dry bool, err error) {
-	m.client.(apitest.Lister).PrependReactor(verb, "persistentvolumes", func(a clienttesting.Action) (bool, runtime.Object, error) {
+	m.Client.(apitest.Lister).PrependReactor(verb, "persistentvolumes", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		return dry || !isDry(a), nil, err
 	})
 }
@@ -107,7 +107,7 @@ func isDry(a clienttesting.Action) bool {
 
 // writes are the verbs of the writes of PVs that were no dry runs.
 func writes(m *Migrator) (all []string) {
-	for _, a := range m.client.(apitest.Lister).Actions() {
+	for _, a := range m.Client.(apitest.Lister).Actions() {
 		if a.GetResource().Resource == "persistentvolumes" && a.GetVerb() != "get" && !isDry(a) {
 			all = append(all, a.GetVerb())
 		}
@@ -123,8 +123,8 @@ func TestRefusedBeforeItBegins(t *testing.T) {
 			t.Run(name+" refuses to "+verb, func(t *testing.T) {
 				m, pvs := many(t, 3)
 				refuse(m, verb, true, row.err)
-				said := &warnings{Events: m.events}
-				m.events = said
+				said := &warnings{Events: m.Events}
+				m.Events = said
 				m.work(t.Context(), m.check(t.Context()))
 				if w := writes(m); len(w) > 0 {
 					t.Errorf("writes of PVs: %q", w)
@@ -139,7 +139,7 @@ func TestRefusedBeforeItBegins(t *testing.T) {
 				if strings.Contains(said.claim, "not yet") != row.permanent || said.pv != "" {
 					t.Errorf("event on the claim %q, on the PV %q", said.claim, said.pv)
 				}
-				m.client.(apitest.Lister).ClearActions()
+				m.Client.(apitest.Lister).ClearActions()
 				for range 2 { // no attempt for a while
 					all := m.check(t.Context())
 					for _, f := range all {
@@ -149,7 +149,7 @@ func TestRefusedBeforeItBegins(t *testing.T) {
 					}
 					m.work(t.Context(), all)
 				}
-				for _, a := range m.client.(apitest.Lister).Actions() {
+				for _, a := range m.Client.(apitest.Lister).Actions() {
 					if a.GetResource().Resource == "persistentvolumes" {
 						t.Errorf("it is tried again at once: %s", a.GetVerb())
 					}
@@ -201,11 +201,11 @@ func TestRefusedBeforeTheDeletion(t *testing.T) {
 			t.Run(name+" refuses to "+verb, func(t *testing.T) {
 				m, j := begun(t, func(*corev1.PersistentVolume) {})
 				refuse(m, verb, true, row.err)
-				m.events = &warnings{Events: m.events}
+				m.Events = &warnings{Events: m.Events}
 				if err := m.move(t.Context(), j); !errors.Is(err, errCancelled) {
 					t.Errorf("error %v, want %v", err, errCancelled)
 				}
-				pv := readPV(t, m.client)
+				pv := readPV(t, m.Client)
 				if pv.UID != older().UID || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete || pv.Annotations[contract.AnnPolicy] != "" {
 					t.Errorf("PV %s has policy %s, annotations %v", pv.UID, pv.Spec.PersistentVolumeReclaimPolicy, pv.Annotations)
 				}
@@ -223,7 +223,7 @@ func TestStalePolicyGoesFirst(t *testing.T) {
 	m, pvs := many(t, 1)
 	pv := pvs.all[0]
 	pv.Annotations[contract.AnnMigrate], pv.Annotations[contract.AnnPolicy], pv.Spec.PersistentVolumeReclaimPolicy = "run", "Delete", corev1.PersistentVolumeReclaimRetain
-	if err := m.client.(apitest.Lister).Tracker().Update(corev1.SchemeGroupVersion.WithResource("persistentvolumes"), pv, ""); err != nil {
+	if err := m.Client.(apitest.Lister).Tracker().Update(corev1.SchemeGroupVersion.WithResource("persistentvolumes"), pv, ""); err != nil {
 		t.Fatal(err)
 	}
 	data, err := encodePV(pv)
@@ -238,7 +238,7 @@ func TestStalePolicyGoesFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.work(t.Context(), m.check(t.Context()))
-	now, err := m.client.CoreV1().PersistentVolumes().Get(t.Context(), pv.Name, metav1.GetOptions{})
+	now, err := m.Client.CoreV1().PersistentVolumes().Get(t.Context(), pv.Name, metav1.GetOptions{})
 	if err != nil || now.Annotations[contract.AnnPolicy] != "" || now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 		t.Errorf("policy %s, annotations %v, %v", now.Spec.PersistentVolumeReclaimPolicy, now.Annotations, err)
 	}
@@ -259,8 +259,8 @@ func TestNameIsComparedLast(t *testing.T) {
 func TestWebhookWithoutDryRuns(t *testing.T) {
 	m, pvs := many(t, 1)
 	refuse(m, "create", true, apierrors.NewBadRequest(`admission webhook "labels.example.com" does not support dry run`))
-	said := &warnings{Events: m.events}
-	m.events = said
+	said := &warnings{Events: m.Events}
+	m.Events = said
 	m.work(t.Context(), m.check(t.Context()))
 	for _, words := range []string{"labels.example.com", "sideEffects"} {
 		if !strings.Contains(said.claim, words) {
@@ -275,7 +275,7 @@ func TestWebhookWithoutDryRuns(t *testing.T) {
 // readPVs returns the UIDs of the PVs of many.
 func readPVs(t *testing.T, m *Migrator) (all []types.UID) {
 	t.Helper()
-	list, err := m.client.CoreV1().PersistentVolumes().List(t.Context(), metav1.ListOptions{})
+	list, err := m.Client.CoreV1().PersistentVolumes().List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,8 +295,8 @@ func TestRefusedAfterTheDeletion(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m, pvs := many(t, 6)
 				refuse(m, "create", false, row.err)
-				said := &warnings{Events: m.events}
-				m.events = said
+				said := &warnings{Events: m.Events}
+				m.Events = said
 				for range 2 {
 					m.work(t.Context(), m.check(t.Context()))
 				}

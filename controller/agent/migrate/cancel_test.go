@@ -26,14 +26,14 @@ func TestPolicyThatMayNotComeBack(t *testing.T) {
 	for name, row := range answers {
 		t.Run(name, func(t *testing.T) {
 			m, j := begun(t, func(*corev1.PersistentVolume) {})
-			said := &warnings{Events: m.events}
-			m.events = said
+			said := &warnings{Events: m.Events}
+			m.Events = said
 			if _, err := m.next(t.Context(), j); err != nil { // retain
 				t.Fatal(err)
 			}
-			m.mode = settings.MigrateOff
+			m.Mode = settings.MigrateOff
 			var admits atomic.Bool
-			m.client.(apitest.Lister).PrependReactor("patch", "persistentvolumes", func(clienttesting.Action) (bool, runtime.Object, error) {
+			m.Client.(apitest.Lister).PrependReactor("patch", "persistentvolumes", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return !admits.Load(), nil, row.err
 			})
 			if err := m.move(t.Context(), j); errors.Is(err, errStopped) != row.permanent || errors.Is(err, errCancelled) || err == nil {
@@ -53,7 +53,7 @@ func TestPolicyThatMayNotComeBack(t *testing.T) {
 			if err := m.one(t.Context(), f); !errors.Is(err, errCancelled) {
 				t.Errorf("%v, want it cancelled", err)
 			}
-			pv := readPV(t, m.client)
+			pv := readPV(t, m.Client)
 			if v, err := j.pool.Get(pvName); err != nil || v.Migration != nil || pv.Annotations[contract.AnnPolicy] != "" || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
 				t.Errorf("journal %+v, %v, policy %s", v.Migration, err, pv.Spec.PersistentVolumeReclaimPolicy)
 			}
@@ -106,7 +106,7 @@ func TestSlowWebhook(t *testing.T) {
 	m, pvs := many(t, 12)
 	refuse(m, "create", true, answers["a webhook that is down"].err)
 	asked := 0
-	m.client.(apitest.Lister).PrependReactor("create", "persistentvolumes", func(clienttesting.Action) (bool, runtime.Object, error) {
+	m.Client.(apitest.Lister).PrependReactor("create", "persistentvolumes", func(clienttesting.Action) (bool, runtime.Object, error) {
 		asked++
 		time.Sleep(10 * time.Second)
 		return false, nil, nil

@@ -30,7 +30,7 @@ type candidate struct {
 // verdicts: first those with a migration in progress, each part sorted by name.
 func (m *Migrator) check(ctx context.Context) (all []candidate) {
 	open := map[string]bool{}
-	for _, pool := range m.pools.All() {
+	for _, pool := range m.Pools.All() {
 		records, err := pool.Migrations()
 		if err != nil {
 			continue // not ready, which package monitor reports
@@ -40,11 +40,11 @@ func (m *Migrator) check(ctx context.Context) (all []candidate) {
 			open[r.PV] = true
 		}
 	}
-	if m.mode == settings.MigrateOff {
+	if m.Mode == settings.MigrateOff {
 		return all
 	}
 	moving, n := len(all), m.node(ctx)
-	for _, pv := range slices.Concat(m.pvs.All(), m.pvs.Migratable()) {
+	for _, pv := range slices.Concat(m.PVs.All(), m.PVs.Migratable()) {
 		if open[pv.Name] {
 			continue
 		}
@@ -85,7 +85,7 @@ func (m *Migrator) inProgress(pool *volume.Pool, r record.Record) candidate {
 		f.Verdict, f.Reason = Stopped, err.Error()
 		return f
 	}
-	contract.Relocate(job.new, v.Path, m.pvs.At(pool))
+	contract.Relocate(job.new, v.Path, m.PVs.At(pool))
 	if csi := job.new.Spec.CSI; csi != nil && csi.VolumeAttributes[contract.StoragePool] != "" {
 		csi.VolumeAttributes[contract.StoragePool] = pool.Name() // a setting may have renamed it
 	}
@@ -97,7 +97,7 @@ func (m *Migrator) inProgress(pool *volume.Pool, r record.Record) candidate {
 // are read from the API server, else from memory.
 func (m *Migrator) subject(ctx context.Context, pv *corev1.PersistentVolume, fresh bool) (s subject) {
 	s.pv = pv
-	if s.pool, s.v, s.err = m.pvs.Validate(ctx, pv, fresh); s.err != nil {
+	if s.pool, s.v, s.err = m.PVs.Validate(ctx, pv, fresh); s.err != nil {
 		return s
 	}
 	if pv.Spec.CSI != nil {
@@ -126,34 +126,34 @@ func mountedAt(pool *volume.Pool, v volume.Volume) (at string, err error) {
 
 // node reads whether CSI PVs can be used on this node. Pods are read when a verdict needs them.
 func (m *Migrator) node(ctx context.Context) *node {
-	return &node{mode: m.mode, driver: m.driver, name: m.name, used: m.used, pvs: m.pvs, unserved: m.unserved(ctx),
+	return &node{mode: m.Mode, driver: m.Driver, name: m.Node, used: m.Used, pvs: m.PVs, unserved: m.unserved(ctx),
 		localUser: m.localUsers(ctx), remoteUser: m.remoteUsers(ctx)}
 }
 
 // unserved returns why no CSI PV can be used on this node, or nil.
 func (m *Migrator) unserved(ctx context.Context) error {
-	d, err := m.client.StorageV1().CSIDrivers().Get(ctx, m.driver, metav1.GetOptions{})
+	d, err := m.Client.StorageV1().CSIDrivers().Get(ctx, m.Driver, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("there is no CSIDriver %s; apply the one of manifests/csi", m.driver)
+		return fmt.Errorf("there is no CSIDriver %s; apply the one of manifests/csi", m.Driver)
 	case err != nil:
-		return readError("read CSIDriver "+m.driver, err)
+		return readError("read CSIDriver "+m.Driver, err)
 	case d.Spec.AttachRequired == nil || *d.Spec.AttachRequired:
 		return fmt.Errorf("the CSIDriver %s has not attachRequired: false, so pods would wait for an attacher; delete it, "+
-			"and apply the one of manifests/csi", m.driver)
+			"and apply the one of manifests/csi", m.Driver)
 	case d.Spec.FSGroupPolicy != nil && *d.Spec.FSGroupPolicy == "File":
 		return fmt.Errorf("the CSIDriver %s has fsGroupPolicy: File, so the kubelet would change the groups of files; set "+
-			"ReadWriteOnceWithFSType", m.driver)
+			"ReadWriteOnceWithFSType", m.Driver)
 	}
-	isOurs := func(d storagev1.CSINodeDriver) bool { return d.Name == m.driver }
-	n, err := m.client.StorageV1().CSINodes().Get(ctx, m.name, metav1.GetOptions{})
+	isOurs := func(d storagev1.CSINodeDriver) bool { return d.Name == m.Driver }
+	n, err := m.Client.StorageV1().CSINodes().Get(ctx, m.Node, metav1.GetOptions{})
 	switch {
 	case err != nil && !apierrors.IsNotFound(err):
-		return readError("read CSINode "+m.name, err)
+		return readError("read CSINode "+m.Node, err)
 	case err == nil && slices.ContainsFunc(n.Spec.Drivers, isOurs):
 		return nil
 	}
-	return fmt.Errorf("the kubelet of node %s does not know the CSI driver %s yet", m.name, m.driver)
+	return fmt.Errorf("the kubelet of node %s does not know the CSI driver %s yet", m.Node, m.Driver)
 }
 
 // readError wraps the error of a request, and names the fix if a permission is missing.

@@ -33,17 +33,17 @@ func (m *Migrator) claim(ctx context.Context, pv *corev1.PersistentVolume,
 		return nil, nil
 	}
 	if fresh {
-		return live.ClaimOf(ctx, m.client, pv)
+		return live.ClaimOf(ctx, m.Client, pv)
 	}
 	if obj, ok, err := m.claims.GetByKey(ref.Namespace + "/" + ref.Name); ok && err == nil {
 		if c, ok := obj.(*corev1.PersistentVolumeClaim); ok && c.UID == ref.UID {
 			return c, nil
 		}
 	}
-	if m.pvs.IsForeign(pv) {
+	if m.PVs.IsForeign(pv) {
 		return m.listedClaim(ctx, ref)
 	}
-	return live.ClaimOf(ctx, m.client, pv)
+	return live.ClaimOf(ctx, m.Client, pv)
 }
 
 // listedClaim returns a claim from a list of its namespace, which may be claimsFor old: a node may
@@ -54,13 +54,13 @@ func (m *Migrator) listedClaim(ctx context.Context,
 	l, ok := m.listed[ref.Namespace]
 	if !ok {
 		wanted := map[types.UID]bool{}
-		for _, pv := range m.pvs.Migratable() {
+		for _, pv := range m.PVs.Migratable() {
 			if pv.Spec.ClaimRef != nil {
 				wanted[pv.Spec.ClaimRef.UID] = true
 			}
 		}
 		l = listedClaims{at: time.Now(), byUID: map[types.UID]*corev1.PersistentVolumeClaim{}}
-		err := live.EachClaimIn(ctx, m.client, ref.Namespace, func(c *corev1.PersistentVolumeClaim) bool {
+		err := live.EachClaimIn(ctx, m.Client, ref.Namespace, func(c *corev1.PersistentVolumeClaim) bool {
 			if wanted[c.UID] {
 				l.byUID[c.UID] = contract.Slim(c)
 			}

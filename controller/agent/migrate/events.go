@@ -15,9 +15,9 @@ func (m *Migrator) announce(ctx context.Context, j *job, claim *corev1.Persisten
 	if claim == nil {
 		return
 	}
-	m.events.Note(ctx, events.Claim(claim), "migrating "+string(j.old.UID), events.Migrating, fmt.Sprintf(
+	m.Events.Note(ctx, events.Claim(claim), "migrating "+string(j.old.UID), events.Migrating, fmt.Sprintf(
 		"node %s replaces PV %s by a %s PV on the same directory: the claim is Lost for some seconds and then Bound again; "+
-			"no data is touched, and running pods continue", m.name, j.old.Name, backend(j.to)))
+			"no data is touched, and running pods continue", m.Node, j.old.Name, backend(j.to)))
 }
 
 // finished records the end of a migration, on the PV if the note leaves something to do.
@@ -25,34 +25,34 @@ func (m *Migrator) finished(ctx context.Context, j *job, pv *corev1.PersistentVo
 	claim *corev1.PersistentVolumeClaim, note string) {
 	switch {
 	case note != "":
-		m.events.Warn(ctx, events.PV(pv), "migrated", events.MigrationStopped, note)
+		m.Events.Warn(ctx, events.PV(pv), "migrated", events.MigrationStopped, note)
 	case claim != nil:
-		m.events.Note(ctx, events.Claim(claim), "migrated "+string(j.old.UID), events.Migrated,
+		m.Events.Note(ctx, events.Claim(claim), "migrated "+string(j.old.UID), events.Migrated,
 			fmt.Sprintf("PV %s is a %s PV now, on the same directory %s/%s", pv.Name, backend(j.to), j.pool.Path(), j.volume))
 	}
 }
 
 func (m *Migrator) unreadable(ctx context.Context, f candidate) {
-	message := fmt.Sprintf("node %s: a migration stopped: %s", m.name, f.Reason)
+	message := fmt.Sprintf("node %s: a migration stopped: %s", m.Node, f.Reason)
 	topic := "unreadable " + f.v.Name
 	if owner := f.v.Owner; owner.Name != "" {
-		if claim, err := live.Claim(ctx, m.client, owner); err == nil && claim != nil {
-			m.events.Warn(ctx, events.Claim(claim), topic, events.MigrationStopped, message)
+		if claim, err := live.Claim(ctx, m.Client, owner); err == nil && claim != nil {
+			m.Events.Warn(ctx, events.Claim(claim), topic, events.MigrationStopped, message)
 		}
 	}
-	if pv, err := live.PV(ctx, m.client, f.PV); err == nil && pv != nil {
-		m.events.Warn(ctx, events.PV(pv), topic, events.MigrationStopped, message)
+	if pv, err := live.PV(ctx, m.Client, f.PV); err == nil && pv != nil {
+		m.Events.Warn(ctx, events.PV(pv), topic, events.MigrationStopped, message)
 	}
 }
 
 func (m *Migrator) halted(ctx context.Context, j *job, why string) {
-	message := fmt.Sprintf("node %s: the migration to a %s PV stopped: %s; it continues when the cause is gone", m.name,
+	message := fmt.Sprintf("node %s: the migration to a %s PV stopped: %s; it continues when the cause is gone", m.Node,
 		backend(j.to), why)
 	if claim, err := m.claim(ctx, j.new, true); err == nil && claim != nil {
-		m.events.Warn(ctx, events.Claim(claim), "stopped "+string(j.old.UID), events.MigrationStopped, message)
+		m.Events.Warn(ctx, events.Claim(claim), "stopped "+string(j.old.UID), events.MigrationStopped, message)
 	}
-	if pv, err := live.PV(ctx, m.client, j.old.Name); err == nil && pv != nil {
-		m.events.Warn(ctx, events.PV(pv), "stopped "+string(j.old.UID), events.MigrationStopped, message)
+	if pv, err := live.PV(ctx, m.Client, j.old.Name); err == nil && pv != nil {
+		m.Events.Warn(ctx, events.PV(pv), "stopped "+string(j.old.UID), events.MigrationStopped, message)
 	}
 }
 

@@ -54,14 +54,14 @@ func foreign(t *testing.T, n int) (*Migrator, *foreignPVs) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { pool.Close() })
-	if m.pools, err = volume.NewPools(pool); err != nil {
+	if m.Pools, err = volume.NewPools(pool); err != nil {
 		t.Fatal(err)
 	}
 	pvs := &foreignPVs{pool: pool, all: own.all}
-	m.pvs = pvs
+	m.PVs = pvs
 	for _, pv := range pvs.all {
 		pv.Annotations[contract.AnnProvisionedBy] = contract.SingleNodeProvisioner
-		if err := m.client.(apitest.Lister).Tracker().Update(corev1.SchemeGroupVersion.WithResource("persistentvolumes"), pv, ""); err != nil {
+		if err := m.Client.(apitest.Lister).Tracker().Update(corev1.SchemeGroupVersion.WithResource("persistentvolumes"), pv, ""); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Mkdir(filepath.Join(pool.Path(), pv.Name), 0o755); err != nil {
@@ -85,7 +85,7 @@ func TestTakenBackInEveryMode(t *testing.T) {
 			if _, err := m.begin(f); err != nil {
 				t.Fatal(err)
 			}
-			m.mode = mode
+			m.Mode = mode
 			m.work(t.Context(), m.check(t.Context()))
 			if v, err := pvs.pool.Get(name); err == nil {
 				t.Errorf("the record stays: %+v", v.Record)
@@ -107,7 +107,7 @@ func TestRecordOfBeforeStays(t *testing.T) {
 			if _, err := m.begin(m.check(t.Context())[0]); err != nil {
 				t.Fatal(err)
 			}
-			m.mode = mode
+			m.Mode = mode
 			for range 2 {
 				m.work(t.Context(), m.check(t.Context()))
 				if v, err := pvs.pool.Get(name); err != nil || v.Migrating() != nil {
@@ -124,8 +124,8 @@ func TestRecordOfBeforeStays(t *testing.T) {
 // A plan of many PVs lists their claims once a namespace and minute, and does not read each.
 func TestRequestsOfAPlan(t *testing.T) {
 	m, pvs := foreign(t, 50)
-	m.mode = settings.MigratePlan
-	c := m.client.(apitest.Lister)
+	m.Mode = settings.MigratePlan
+	c := m.Client.(apitest.Lister)
 	c.ClearActions()
 	for range 2 {
 		for _, f := range m.check(t.Context()) {
@@ -144,7 +144,7 @@ func TestRequestsOfAPlan(t *testing.T) {
 		t.Errorf("two checks of %d PVs made %v requests for claims", len(pvs.all), requests)
 	}
 	// Before it begins, the claim is read from the API server.
-	m.mode, m.events = settings.MigrateRun, &warnings{Events: m.events}
+	m.Mode, m.Events = settings.MigrateRun, &warnings{Events: m.Events}
 	pvs.all = pvs.all[:1]
 	if err := c.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), "default", pvs.all[0].Name); err != nil {
 		t.Fatal(err)

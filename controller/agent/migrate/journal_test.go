@@ -103,9 +103,9 @@ func TestUnreadableJournal(t *testing.T) {
 					if _, err := pvs.pool.BeginMigration(pvName, journal); err != nil {
 						t.Fatal(err)
 					}
-					m.mode = mode
-					said := &warnings{Events: m.events}
-					m.events = said
+					m.Mode = mode
+					said := &warnings{Events: m.Events}
+					m.Events = said
 					all := m.check(t.Context())
 					if f := all[0]; f.PV != pvName || f.Verdict != Stopped || !strings.Contains(f.Reason, "records/"+pvName) {
 						t.Errorf("%s: %s, %s", f.PV, f.Verdict, f.Reason)
@@ -114,7 +114,7 @@ func TestUnreadableJournal(t *testing.T) {
 					if !strings.Contains(said.claim, "records/"+pvName) || !strings.Contains(said.pv, "records/"+pvName) {
 						t.Errorf("event on the claim %q, on the PV %q", said.claim, said.pv)
 					}
-					if pv := readPV(t, m.client); pv.UID != older().UID {
+					if pv := readPV(t, m.Client); pv.UID != older().UID {
 						t.Errorf("the PV is %s", pv.UID)
 					}
 					v, err := pvs.pool.Get("pvc-v0")

@@ -76,15 +76,7 @@ type Config struct {
 
 // Migrator migrates the volumes of one node. Make it with New; call Run once.
 type Migrator struct {
-	client kubernetes.Interface
-	name   string // the Node's
-	pools  *volume.Pools
-	driver string
-	pvs    PVs
-	events Events
-	mode   settings.MigrateMode
-	used   bool
-	step   func(string)
+	Config
 
 	claims   cache.Store             // set by Run
 	refusals map[string]refusal      // by the PV's name; only Run uses it
@@ -111,12 +103,9 @@ func New(c Config) (*Migrator, error) {
 	if c.Step == nil {
 		c.Step = func(string) {}
 	}
-	m := &Migrator{
-		client: c.Client, name: c.Node, pools: c.Pools, driver: c.Driver, pvs: c.PVs, events: c.Events, mode: c.Mode,
-		used: c.Used,
-		step: c.Step, refusals: map[string]refusal{}, listed: map[string]listedClaims{}, wake: make(chan struct{}, 1),
-	}
-	m.report.Store(&Report{Node: m.name, Mode: m.mode})
+	m := &Migrator{Config: c, wake: make(chan struct{}, 1),
+		refusals: map[string]refusal{}, listed: map[string]listedClaims{}}
+	m.report.Store(&Report{Node: m.Node, Mode: m.Mode})
 	return m, nil
 }
 
@@ -127,7 +116,7 @@ func (m *Migrator) Report() Report { return *m.report.Load() }
 // and PVs. They only show what to check; before a write, Run reads the objects from the API server.
 func (m *Migrator) Run(ctx context.Context, claims, pvs cache.SharedIndexInformer) {
 	m.claims = claims.GetStore()
-	if m.mode != settings.MigrateOff {
+	if m.Mode != settings.MigrateOff {
 		if _, err := pvs.AddEventHandler(informers.OnChange(func(any) { sleep.Wake(m.wake) })); err != nil {
 			klog.FromContext(ctx).Error(err, "Cannot watch PVs; nothing is migrated")
 			return
@@ -148,12 +137,12 @@ func (m *Migrator) Run(ctx context.Context, claims, pvs cache.SharedIndexInforme
 
 // publish stores the plan, and logs it if it changed.
 func (m *Migrator) publish(ctx context.Context, all []candidate) {
-	r := &Report{Node: m.name, Mode: m.mode, Checked: time.Now()}
+	r := &Report{Node: m.Node, Mode: m.Mode, Checked: time.Now()}
 	for _, f := range all {
 		r.Entries = append(r.Entries, f.Entry)
 	}
 	before := m.report.Swap(r)
-	if m.mode == settings.MigrateOff || slices.Equal(before.Entries, r.Entries) {
+	if m.Mode == settings.MigrateOff || slices.Equal(before.Entries, r.Entries) {
 		return
 	}
 	var table strings.Builder
@@ -176,7 +165,7 @@ func (m *Migrator) work(ctx context.Context, all []candidate) {
 			open = append(open, f)
 		case f.Verdict == Stopped:
 			m.unreadable(ctx, f)
-		case (f.Verdict == Ready || f.retry) && moves(m.mode) && len(ready) < batch:
+		case (f.Verdict == Ready || f.retry) && moves(m.Mode) && len(ready) < batch:
 			ready = append(ready, f)
 		}
 	}

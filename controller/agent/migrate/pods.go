@@ -15,15 +15,15 @@ import (
 // localUsers returns a function that returns a pod of this node that uses a claim. It
 // lists the pods once, at the first call. With --migrate-used it always returns "".
 func (m *Migrator) localUsers(ctx context.Context) func(*corev1.PersistentVolumeClaim) (string, error) {
-	if m.used {
+	if m.Used {
 		return func(*corev1.PersistentVolumeClaim) (string, error) { return "", nil }
 	}
 	list := sync.OnceValues(func() (map[string]string, error) {
-		pods, err := m.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
-			FieldSelector: fields.OneTermEqualSelector("spec.nodeName", m.name).String(),
+		pods, err := m.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+			FieldSelector: fields.OneTermEqualSelector("spec.nodeName", m.Node).String(),
 		})
 		if err != nil {
-			return nil, readError("list the pods of node "+m.name, err)
+			return nil, readError("list the pods of node "+m.Node, err)
 		}
 		return contract.ClaimUsers(pods.Items), nil
 	})
@@ -40,8 +40,8 @@ func (m *Migrator) remoteUsers(ctx context.Context) func(*corev1.PersistentVolum
 	return func(c *corev1.PersistentVolumeClaim) (string, error) {
 		pods, ok := listed[c.Namespace]
 		if !ok {
-			list, err := m.client.CoreV1().Pods(c.Namespace).List(ctx, metav1.ListOptions{
-				FieldSelector: fields.OneTermNotEqualSelector("spec.nodeName", m.name).String(),
+			list, err := m.Client.CoreV1().Pods(c.Namespace).List(ctx, metav1.ListOptions{
+				FieldSelector: fields.OneTermNotEqualSelector("spec.nodeName", m.Node).String(),
 			})
 			if err != nil {
 				return "", readError("list the pods of namespace "+c.Namespace, err)

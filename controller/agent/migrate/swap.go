@@ -48,7 +48,7 @@ func (m *Migrator) begin(f candidate) (*job, error) {
 		return nil, err
 	}
 	if f.v.State == "" {
-		pool, r, err := m.pvs.Adopt(f.pv, journal)
+		pool, r, err := m.PVs.Adopt(f.pv, journal)
 		if err != nil {
 			return nil, fmt.Errorf("take over PV %s: %w", f.PV, err)
 		}
@@ -108,13 +108,13 @@ func (m *Migrator) move(ctx context.Context, j *job) error {
 
 // next reads the PV and does the next step of a migration.
 func (m *Migrator) next(ctx context.Context, j *job) (state, error) {
-	pv, err := live.PV(ctx, m.client, j.old.Name)
+	pv, err := live.PV(ctx, m.Client, j.old.Name)
 	switch {
 	case err != nil:
 		return over, err
 	case pv == nil && j.step == record.MigrationPrepared:
 		return m.cancel(ctx, j, nil, "the PV was deleted")
-	case j.step == record.MigrationCutover && !unchanged(j, pv) && !m.pvs.Serves(j.new):
+	case j.step == record.MigrationCutover && !unchanged(j, pv) && !m.PVs.Serves(j.new):
 		j.stranded = true
 		return over, stopped(unserved(j.to))
 	case pv == nil:
@@ -135,7 +135,7 @@ func (m *Migrator) next(ctx context.Context, j *job) (state, error) {
 // cutOver does the steps from the unchanged old PV to its deletion. It checks once more
 // whether the PV may be migrated, and cancels the migration if not.
 func (m *Migrator) cutOver(ctx context.Context, j *job, pv *corev1.PersistentVolume) (state, error) {
-	if !moves(m.mode) {
+	if !moves(m.Mode) {
 		return m.cancel(ctx, j, pv, "migration was turned off")
 	}
 	if edited(j.old, pv) {
@@ -233,9 +233,9 @@ func (m *Migrator) finish(ctx context.Context, j *job, pv *corev1.PersistentVolu
 	note string) error {
 	var err error
 	if j.to == toHostPath {
-		foreign := m.pvs.IsForeign(pv)
+		foreign := m.PVs.IsForeign(pv)
 		if err = j.advance(record.FinishReturn(string(pv.UID), foreign)); foreign {
-			m.pvs.SweepSoon() // so that the plan shows it
+			m.PVs.SweepSoon() // so that the plan shows it
 		}
 	} else {
 		err = j.advance(record.FinishMigration(string(pv.UID), note))
@@ -274,8 +274,8 @@ func (m *Migrator) cancel(ctx context.Context, j *job, pv *corev1.PersistentVolu
 	if err := j.advance(record.CancelMigration()); err != nil {
 		return over, unwritten(err)
 	}
-	if m.pvs.IsForeign(j.old) {
-		m.pvs.SweepSoon() // so that the plan shows it
+	if m.PVs.IsForeign(j.old) {
+		m.PVs.SweepSoon() // so that the plan shows it
 	}
 	klog.FromContext(ctx).Info("Cancelled a migration; the PV is as it was", "PV", j.old.Name, "why", why)
 	return over, errCancelled

@@ -128,7 +128,7 @@ func TestEditedPVIsNotReplaced(t *testing.T) {
 			if row.gaveUp {
 				want = corev1.PersistentVolumeReclaimDelete
 			}
-			if got := readPV(t, m.client).Spec.PersistentVolumeReclaimPolicy; got != want {
+			if got := readPV(t, m.Client).Spec.PersistentVolumeReclaimPolicy; got != want {
 				t.Errorf("the PV has policy %s, want %s", got, want)
 			}
 			v, err := j.pool.Get(pvName)
@@ -157,7 +157,7 @@ func TestDeletedPVIsRetainedBeforeItGoes(t *testing.T) {
 		if _, err := m.next(t.Context(), j); err != nil {
 			t.Fatalf("%s: %v", step.name, err)
 		}
-		pv := readPV(t, m.client)
+		pv := readPV(t, m.Client)
 		if pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain || len(pv.Finalizers) != step.finalizers {
 			t.Errorf("%s: the PV has policy %s and finalizers %v, want Retain and %d of them", step.name,
 				pv.Spec.PersistentVolumeReclaimPolicy, pv.Finalizers, step.finalizers)
@@ -169,7 +169,7 @@ func TestDeletedPVIsRetainedBeforeItGoes(t *testing.T) {
 // otherwise.
 func TestPolicyAfterLostClaim(t *testing.T) {
 	m, j := begun(t, func(*corev1.PersistentVolume) {})
-	c := m.client.(apitest.Lister)
+	c := m.Client.(apitest.Lister)
 	c.PrependReactor("create", "persistentvolumes", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		pv := a.(clienttesting.CreateAction).GetObject().(*corev1.PersistentVolume)
 		pv.UID, pv.Status.Phase = "new-uid", corev1.VolumeReleased // as the controller-manager: its claim is gone
@@ -187,7 +187,7 @@ func TestPolicyAfterLostClaim(t *testing.T) {
 	if err := m.move(t.Context(), j); err != nil {
 		t.Fatal(err)
 	}
-	pv := readPV(t, m.client)
+	pv := readPV(t, m.Client)
 	if pv.Annotations[contract.AnnPolicy] != "" || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 		t.Errorf("policy %s, annotations %v", pv.Spec.PersistentVolumeReclaimPolicy, pv.Annotations)
 	}
@@ -251,10 +251,10 @@ func TestStranded(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				m.mode, m.pvs = settings.MigrateOff, oneVolume{nodePVs: nodePVs{unserved: row.unserved}, pool: j.pool}
-				said := &warnings{Events: m.events}
-				m.events = said
-				if err := Open(m.pools); err == nil || !strings.Contains(err.Error(), "manifests/csi") {
+				m.Mode, m.PVs = settings.MigrateOff, oneVolume{nodePVs: nodePVs{unserved: row.unserved}, pool: j.pool}
+				said := &warnings{Events: m.Events}
+				m.Events = said
+				if err := Open(m.Pools); err == nil || !strings.Contains(err.Error(), "manifests/csi") {
 					t.Errorf("without a migrator: %v", err)
 				}
 				m.work(t.Context(), m.check(t.Context()))
@@ -265,16 +265,16 @@ func TestStranded(t *testing.T) {
 				if err != nil && (!strings.Contains(err.Error(), "manifests/csi") || !strings.Contains(err.Error(), "default/data")) {
 					t.Error(err)
 				}
-				_, err = m.client.CoreV1().PersistentVolumes().Get(t.Context(), pvName, metav1.GetOptions{})
+				_, err = m.Client.CoreV1().PersistentVolumes().Get(t.Context(), pvName, metav1.GetOptions{})
 				if there := err == nil; there == row.stranded {
 					t.Errorf("the PV: %v", err)
 				}
-				m.pvs = oneVolume{pool: j.pool}
+				m.PVs = oneVolume{pool: j.pool}
 				m.work(t.Context(), m.check(t.Context()))
 				if err := m.Stranded(); err != nil {
 					t.Errorf("an agent of both backends: %v", err)
 				}
-				readPV(t, m.client)
+				readPV(t, m.Client)
 			})
 		})
 	}
@@ -284,7 +284,7 @@ func TestStranded(t *testing.T) {
 // resync.
 func TestClaimMayNotBeAnnotated(t *testing.T) {
 	m, j := begun(t, func(*corev1.PersistentVolume) {})
-	c := m.client.(apitest.Lister)
+	c := m.Client.(apitest.Lister)
 	patches := 0
 	c.PrependReactor("patch", "persistentvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
 		patches++

@@ -19,7 +19,7 @@ import (
 
 // retain sets the policy to Retain, and the annotation AnnPolicy to the former policy.
 func (m *Migrator) retain(ctx context.Context, pv *corev1.PersistentVolume) error {
-	m.step("migrate.retain")
+	m.Step("migrate.retain")
 	return m.setRetain(ctx, pv, metav1.PatchOptions{})
 }
 
@@ -35,10 +35,10 @@ func (m *Migrator) restore(ctx context.Context, pv *corev1.PersistentVolume) err
 	if pv.Annotations[contract.AnnPolicy] == "" {
 		return nil
 	}
-	m.step("migrate.restore")
+	m.Step("migrate.restore")
 	meta := map[string]any{"annotations": map[string]any{contract.AnnPolicy: nil}}
 	policy := contract.Policy(pv)
-	if policy == corev1.PersistentVolumeReclaimDelete && pv.DeletionTimestamp == nil && !m.pvs.IsForeign(pv) &&
+	if policy == corev1.PersistentVolumeReclaimDelete && pv.DeletionTimestamp == nil && !m.PVs.IsForeign(pv) &&
 		!slices.Contains(pv.Finalizers, contract.Finalizer) {
 		meta["finalizers"] = append(slices.Clone(pv.Finalizers), contract.Finalizer)
 	}
@@ -51,27 +51,27 @@ func (m *Migrator) keep(ctx context.Context, pv *corev1.PersistentVolume) error 
 	if pv.Annotations[contract.AnnPolicy] == "" {
 		return nil
 	}
-	m.step("migrate.keep")
+	m.Step("migrate.keep")
 	return m.patchPV(ctx, pv, map[string]any{"annotations": map[string]any{contract.AnnPolicy: nil}}, nil,
 		metav1.PatchOptions{})
 }
 
 func (m *Migrator) remove(ctx context.Context, pv *corev1.PersistentVolume) error {
-	m.step("migrate.delete")
-	err := m.client.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, live.Unchanged(pv))
+	m.Step("migrate.delete")
+	err := m.Client.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, live.Unchanged(pv))
 	return gone(err, "delete PV "+pv.Name)
 }
 
 func (m *Migrator) release(ctx context.Context, pv *corev1.PersistentVolume) error {
-	m.step("migrate.release")
+	m.Step("migrate.release")
 	return gone(m.patchPV(ctx, pv, map[string]any{"finalizers": nil}, nil, metav1.PatchOptions{}), "")
 }
 
 // create creates the new PV. It does nothing if a PV has that name; the next step checks
 // which one it is.
 func (m *Migrator) create(ctx context.Context, pv *corev1.PersistentVolume) error {
-	m.step("migrate.create")
-	_, err := m.client.CoreV1().PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{})
+	m.Step("migrate.create")
+	_, err := m.Client.CoreV1().PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create the PV: %w", err)
 	}
@@ -80,21 +80,21 @@ func (m *Migrator) create(ctx context.Context, pv *corev1.PersistentVolume) erro
 
 // touch changes the claim, so that the controller-manager checks it now and not at its next resync.
 func (m *Migrator) touch(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) error {
-	m.step("migrate.touch")
+	m.Step("migrate.touch")
 	patch, err := live.UnchangedPatch(claim, map[string]any{
 		"annotations": map[string]any{contract.AnnMigrated: pv.UID},
 	}, nil)
 	if err != nil {
 		return err
 	}
-	_, err = m.client.CoreV1().PersistentVolumeClaims(claim.Namespace).Patch(ctx, claim.Name, types.MergePatchType, patch,
+	_, err = m.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Patch(ctx, claim.Name, types.MergePatchType, patch,
 		metav1.PatchOptions{})
 	return err
 }
 
 func (m *Migrator) patchPV(ctx context.Context, pv *corev1.PersistentVolume, meta, spec map[string]any,
 	o metav1.PatchOptions) error {
-	if err := live.PatchPV(ctx, m.client, pv, meta, spec, o); err != nil {
+	if err := live.PatchPV(ctx, m.Client, pv, meta, spec, o); err != nil {
 		return fmt.Errorf("change PV %s: %w", pv.Name, err)
 	}
 	return nil

@@ -65,7 +65,7 @@ func (l libraryClaims) Update(ctx context.Context, claim *corev1.PersistentVolum
 		return nil, fmt.Errorf("claim %s/%s is not written: the only change that is possible removes its node %q",
 			claim.Namespace, claim.Name, node)
 	}
-	return nodechoice.Unchoose(ctx, l.controller.client, claim)
+	return nodechoice.Unchoose(ctx, l.controller.Client, claim)
 }
 
 type libraryPVs struct {
@@ -80,7 +80,7 @@ type libraryPVs struct {
 // The PV gets no finalizer of the library if the agent could not remove it again.
 func (l libraryPVs) Create(ctx context.Context, pv *corev1.PersistentVolume,
 	o metav1.CreateOptions) (*corev1.PersistentVolume, error) {
-	if !l.controller.info.MayPatchPVs() {
+	if !l.controller.Info.MayPatchPVs() {
 		pv = pv.DeepCopy()
 		pv.Finalizers = withoutFinalizer(pv)
 	}
@@ -157,16 +157,16 @@ func withoutFinalizer(pv *corev1.PersistentVolume) []string {
 // policy than Delete, too; Patch returns an error until the volume's record has the policy.
 func (l libraryPVs) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, o metav1.PatchOptions,
 	subresources ...string) (*corev1.PersistentVolume, error) {
-	if there := l.controller.pvs.Saved(name); there != nil {
+	if there := l.controller.PVs.Saved(name); there != nil {
 		if l.controller.deletions.isOver(there) {
 			return there, nil
 		}
-		if !l.controller.info.MayPatchPVs() && !slices.Contains(there.Finalizers, contract.Finalizer) {
+		if !l.controller.Info.MayPatchPVs() && !slices.Contains(there.Finalizers, contract.Finalizer) {
 			return there, nil
 		}
 		if there.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete &&
 			slices.Contains(there.Finalizers, contract.Finalizer) {
-			if err := l.controller.pvs.CheckRecorded(there); err != nil {
+			if err := l.controller.PVs.CheckRecorded(there); err != nil {
 				l.warnHeld(ctx, there, err)
 				return nil, err
 			}
@@ -186,8 +186,8 @@ const heldAfter = 30 * time.Second
 // warnHeld records an event if a PV is being deleted and waits for its policy to be recorded.
 func (l libraryPVs) warnHeld(ctx context.Context, pv *corev1.PersistentVolume, why error) {
 	if at := pv.DeletionTimestamp; at != nil && (errors.Is(why, volume.ErrNotReady) || time.Since(at.Time) > heldAfter) {
-		l.controller.events.Warn(ctx, events.PV(pv), "held", events.VolumeHeld, fmt.Sprintf(
-			"node %s: the deletion of this PV waits, and its volume is kept: %v", l.controller.info.Name(), why))
+		l.controller.Events.Warn(ctx, events.PV(pv), "held", events.VolumeHeld, fmt.Sprintf(
+			"node %s: the deletion of this PV waits, and its volume is kept: %v", l.controller.Info.Name(), why))
 	}
 }
 
@@ -198,6 +198,6 @@ func letGo(pv *corev1.PersistentVolume) bool {
 
 func (l libraryPVs) warn(ctx context.Context, pv *corev1.PersistentVolume, message string) {
 	if pv.Spec.ClaimRef != nil {
-		l.controller.events.Warn(ctx, *pv.Spec.ClaimRef, "saving", events.ProvisioningFailed, message)
+		l.controller.Events.Warn(ctx, *pv.Spec.ClaimRef, "saving", events.ProvisioningFailed, message)
 	}
 }

@@ -49,7 +49,7 @@ func TestDeletePV(t *testing.T) {
 			pv.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
 			pv.UID, pv.ResourceVersion, pv.Finalizers, pv.DeletionTimestamp = "first", "7", row.finalizers, row.deleted
 			pv.Status.Phase = corev1.VolumeReleased
-			if err := c.pvs.Informer().GetStore().Add(pv); err != nil { // which is all the library sees until the end
+			if err := c.PVs.Informer().GetStore().Add(pv); err != nil { // which is all the library sees until the end
 				t.Fatal(err)
 			}
 			var got, bodies []string
@@ -69,7 +69,7 @@ func TestDeletePV(t *testing.T) {
 				}
 				return http.StatusOK, pv
 			})
-			pvs := libraryClient{c.client, c}.CoreV1().PersistentVolumes()
+			pvs := libraryClient{c.Client, c}.CoreV1().PersistentVolumes()
 
 			c.deletions.volumeGone(pv) // as Delete does
 			if row.deleted != nil {
@@ -115,7 +115,7 @@ func TestShouldDeleteFinished(t *testing.T) {
 	c := examiner(t)
 	pv := goodPV(c, "now")
 	pv.UID = "first"
-	if _, err := c.pools.Create(c.pools.All()[0], volume.Spec{Name: pv.Name, Bytes: 1, PV: pv.Name, Owner: record.Owner{UID: testUID}, Cluster: "c"}); err != nil {
+	if _, err := c.Pools.Create(c.Pools.All()[0], volume.Spec{Name: pv.Name, Bytes: 1, PV: pv.Name, Owner: record.Owner{UID: testUID}, Cluster: "c"}); err != nil {
 		t.Fatal(err)
 	}
 	deleted := metav1.Now()
@@ -127,7 +127,7 @@ func TestShouldDeleteFinished(t *testing.T) {
 		there.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
 		there.DeletionTimestamp, there.Finalizers = &deleted, row.finalizers
 		answers(t, c, func(*http.Request) (int, any) { return http.StatusOK, there })
-		_, err := libraryClient{c.client, c}.CoreV1().PersistentVolumes().Patch(
+		_, err := libraryClient{c.Client, c}.CoreV1().PersistentVolumes().Patch(
 			t.Context(), pv.Name, types.MergePatchType, []byte("{}"), metav1.PatchOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -159,8 +159,8 @@ func TestSaveOverAnothersPV(t *testing.T) {
 			said++
 			return http.StatusCreated, map[string]string{"kind": "Event", "apiVersion": "v1"}
 		})
-		c.events = events.New(c.client, "node-01")
-		_, err := libraryClient{c.client, c}.CoreV1().PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{})
+		c.Events = events.New(c.Client, "node-01")
+		_, err := libraryClient{c.Client, c}.CoreV1().PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) != ours || err == nil {
 			t.Errorf("the claim's PV: %v: %v", ours, err)
 		}
@@ -182,7 +182,7 @@ func TestLibraryUpdatesNoClaim(t *testing.T) {
 		})
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data",
 			Annotations: map[string]string{contract.AnnSelectedNode: node}}}
-		_, err := libraryClient{c.client, c}.CoreV1().PersistentVolumeClaims("ns").Update(t.Context(), claim, metav1.UpdateOptions{})
+		_, err := libraryClient{c.Client, c}.CoreV1().PersistentVolumeClaims("ns").Update(t.Context(), claim, metav1.UpdateOptions{})
 		if (err == nil) != (want != nil) || !slices.Equal(requests, want) {
 			t.Errorf("node %q: requests %q, %v; want %q", node, requests, err, want)
 		}

@@ -50,19 +50,7 @@ var ErrNotKnown = errors.New("it is not known yet whether the claim can be serve
 // Controller is the provisioner of one node: what the provisioner library calls. Create it with
 // New, then call Library once and run what it returns.
 type Controller struct {
-	client   kubernetes.Interface
-	pools    *volume.Pools
-	backends *backends.Backends
-	whole    bool                                 // Config.WholeDisk
-	policy   corev1.PersistentVolumeReclaimPolicy // Config.ReclaimPolicy
-	metrics  metrics.Metrics
-	changed  func(*volume.Pool)
-	hold     func(provisioner string) error
-
-	events *events.Recorder
-	claims *claims.Claims
-	info   *nodeinfo.Info
-	pvs    *pvs.PVs
+	Config
 
 	deletions    *deletionProgress
 	refusals     *prometheus.CounterVec // by reason
@@ -80,12 +68,7 @@ func New(c Config) (*Controller, error) {
 	if c.Hold == nil {
 		c.Hold = func(string) error { return nil }
 	}
-	return &Controller{
-		client: c.Client, pools: c.Pools, backends: c.Backends, info: c.Info, claims: c.Claims, pvs: c.PVs,
-		whole: c.WholeDisk, policy: c.ReclaimPolicy, metrics: c.Metrics,
-		changed: c.Changed, hold: c.Hold,
-		events: c.Events, deletions: newDeletionProgress(), refusals: newRefusals(),
-	}, nil
+	return &Controller{Config: c, deletions: newDeletionProgress(), refusals: newRefusals()}, nil
 }
 
 func (c *Config) check() error {
@@ -104,4 +87,4 @@ func (c *Config) check() error {
 
 // PoolChanged retries the claims that wait for a pool at once. The caller calls it when a
 // pool becomes ready or has space again. It never blocks.
-func (c *Controller) PoolChanged() { c.claims.Retry() }
+func (c *Controller) PoolChanged() { c.Claims.Retry() }

@@ -7,7 +7,7 @@ import (
 
 func TestNewRefuses(t *testing.T) {
 	c := examiner(t)
-	good := Config{Client: c.client, Events: c.events, Info: c.info, Claims: c.claims, PVs: c.pvs, Pools: c.pools, Backends: c.backends}
+	good := Config{Client: c.Client, Events: c.Events, Info: c.Info, Claims: c.Claims, PVs: c.PVs, Pools: c.Pools, Backends: c.Backends}
 	if _, err := New(good); err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ func (c *Controller) ShouldDelete(_ context.Context, pv *corev1.PersistentVolume
 	if c.deletions.isOver(pv) {
 		return false // the watch is behind
 	}
-	err := c.pvs.Deletable(pv)
+	err := c.PVs.Deletable(pv)
 	// Delete returns an ErrNotReady again, and is retried. That is so too if another
 	// agent has the pool: the library forgets a PV that may not be deleted, and that
 	// agent may end before it deleted the volume.
@@ -26,7 +26,7 @@ func (c *Controller) ShouldDelete(_ context.Context, pv *corev1.PersistentVolume
 
 // Delete puts the PV's volume into the trash. It may be called again.
 func (c *Controller) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
-	err := c.pvs.Delete(ctx, pv)
+	err := c.PVs.Delete(ctx, pv)
 	if kept := (pvs.Kept{}); errors.As(err, &kept) {
 		return &lib.IgnoredError{Reason: kept.Reason}
 	}

@@ -40,7 +40,7 @@ func TestNoFinalizerWithoutPatch(t *testing.T) {
 			}
 			return http.StatusOK, pv
 		})
-		pvs := libraryClient{c.client, c}.CoreV1().PersistentVolumes()
+		pvs := libraryClient{c.Client, c}.CoreV1().PersistentVolumes()
 		if _, err := pvs.Create(t.Context(), pv, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestNoFinalizerWithoutPatch(t *testing.T) {
 			if !has {
 				saved.Finalizers = nil
 			}
-			if err := c.pvs.Informer().GetStore().Add(saved); err != nil {
+			if err := c.PVs.Informer().GetStore().Add(saved); err != nil {
 				t.Fatal(err)
 			}
 			before := patched
@@ -89,7 +89,7 @@ func TestFinalizerWaitsForTheRecord(t *testing.T) {
 			pv := goodPV(c, "now")
 			pv.Finalizers = []string{contract.Finalizer}
 			pv.Spec.PersistentVolumeReclaimPolicy = row.policy
-			pool, directory := c.pvs.Names(pv)
+			pool, directory := c.PVs.Names(pv)
 			owner := record.Owner{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name, UID: contract.ClaimUID(pv)}
 			_, err := pool.Create(volume.Spec{Name: directory, Bytes: 1 << 20, PV: pv.Name, Owner: owner})
 			if err == nil {
@@ -102,7 +102,7 @@ func TestFinalizerWaitsForTheRecord(t *testing.T) {
 				err = pool.Close()
 			}
 			if err == nil {
-				err = c.pvs.Informer().GetStore().Add(pv)
+				err = c.PVs.Informer().GetStore().Add(pv)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -112,7 +112,7 @@ func TestFinalizerWaitsForTheRecord(t *testing.T) {
 				patched++
 				return http.StatusOK, pv
 			})
-			_, err = libraryClient{c.client, c}.CoreV1().PersistentVolumes().Patch(t.Context(), pv.Name, types.StrategicMergePatchType, []byte("{}"), metav1.PatchOptions{})
+			_, err = libraryClient{c.Client, c}.CoreV1().PersistentVolumes().Patch(t.Context(), pv.Name, types.StrategicMergePatchType, []byte("{}"), metav1.PatchOptions{})
 			if sent := patched > 0; sent != (row.words == "") || sent != (err == nil) || err != nil && !strings.Contains(err.Error(), row.words) {
 				t.Errorf("sent: %v, %v; want %q", sent, err, row.words)
 			}
@@ -140,7 +140,7 @@ func TestHeldPVSaysWhy(t *testing.T) {
 		if row.deleted > 0 {
 			pv.DeletionTimestamp = &metav1.Time{Time: time.Now().Add(-row.deleted)}
 		}
-		pool, directory := c.pvs.Names(pv)
+		pool, directory := c.PVs.Names(pv)
 		owner := record.Owner{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name, UID: contract.ClaimUID(pv)}
 		_, err := pool.Create(volume.Spec{Name: directory, Bytes: 1 << 20, PV: pv.Name, Owner: owner})
 		if err == nil {
@@ -150,17 +150,17 @@ func TestHeldPVSaysWhy(t *testing.T) {
 			err = pool.Close()
 		}
 		if err == nil {
-			err = c.pvs.Informer().GetStore().Add(pv)
+			err = c.PVs.Informer().GetStore().Add(pv)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		client := fake.NewClientset()
-		c.events = events.New(client, "node-01")
-		if _, err := (libraryClient{c.client, c}).CoreV1().PersistentVolumes().Patch(t.Context(), pv.Name, types.StrategicMergePatchType, []byte("{}"), metav1.PatchOptions{}); err == nil {
+		c.Events = events.New(client, "node-01")
+		if _, err := (libraryClient{c.Client, c}).CoreV1().PersistentVolumes().Patch(t.Context(), pv.Name, types.StrategicMergePatchType, []byte("{}"), metav1.PatchOptions{}); err == nil {
 			t.Errorf("%s: the finalizer goes", what)
 		}
-		c.events.Close()
+		c.Events.Close()
 		said, err := client.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(said.Items) != min(1, len(row.want)) {
 			t.Fatalf("%s: %+v, %v", what, said, err)

@@ -27,13 +27,13 @@ import (
 // formerly creates the claim's volume in the pool legacy, as the agent did before it ended.
 func formerly(t *testing.T, c *Controller, o lib.ProvisionOptions, edit func(*volume.Spec)) volume.Volume {
 	t.Helper()
-	b := c.backends.Named(o.StorageClass.Provisioner)
+	b := c.Backends.Named(o.StorageClass.Provisioner)
 	spec := specOf(o.PVC, o.StorageClass)
 	spec.Name, spec.PV, spec.Cluster = b.Directory(o.PVC, o.StorageClass), o.PVName, "c"
 	if edit != nil {
 		edit(&spec)
 	}
-	v, err := c.pools.Create(c.pools.Named("legacy"), spec)
+	v, err := c.Pools.Create(c.Pools.Named("legacy"), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,8 +47,8 @@ func localPath(t *testing.T, c *Controller) lib.ProvisionOptions {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fast := c.pools.Named("fast").Path()
-	c.backends.All = append(c.backends.All, backends.HostPath(c.info, backends.Served{Dialect: dialects[0], Pools: c.pools.All(),
+	fast := c.Pools.Named("fast").Path()
+	c.Backends.All = append(c.Backends.All, backends.HostPath(c.Info, backends.Served{Dialect: dialects[0], Pools: c.Pools.All(),
 		Paths: func(string) ([]string, error) { return []string{fast}, nil }}))
 	o := options("wait", "1Mi")
 	o.StorageClass = &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "wait"}, Provisioner: contract.LocalPathProvisioner}
@@ -57,7 +57,7 @@ func localPath(t *testing.T, c *Controller) lib.ProvisionOptions {
 
 // poolOf returns the name of the pool whose volume a PV names.
 func poolOf(c *Controller, pv *corev1.PersistentVolume) string {
-	for _, pool := range c.pools.All() {
+	for _, pool := range c.Pools.All() {
 		if pv.Annotations[contract.AnnPool] == pool.ID() && (pv.Spec.CSI == nil || contract.PoolName(pv.Spec.CSI.VolumeAttributes) == pool.Name()) &&
 			(pv.Spec.CSI != nil || filepath.Dir(contract.DirectoryOf(pv)) == pool.Path()) {
 			return pool.Name()
@@ -76,7 +76,7 @@ func TestVolumeInFormerPool(t *testing.T) {
 		for _, ready := range []bool{true, false} {
 			c := examiner(t)
 			o := of(t, c)
-			legacy := c.pools.Named("legacy")
+			legacy := c.Pools.Named("legacy")
 			v, want := formerly(t, c, o, nil), "legacy"
 			if !ready {
 				want = "fast"
@@ -85,7 +85,7 @@ func TestVolumeInFormerPool(t *testing.T) {
 				}
 			}
 			for range 2 {
-				if r := c.refusalOf(c.backends.Named(o.StorageClass.Provisioner), o.PVC, o.StorageClass); r != nil {
+				if r := c.refusalOf(c.Backends.Named(o.StorageClass.Provisioner), o.PVC, o.StorageClass); r != nil {
 					t.Fatalf("%s, ready %v: %+v", what, ready, r)
 				}
 				pv, _, err := c.Provision(t.Context(), o)
@@ -95,7 +95,7 @@ func TestVolumeInFormerPool(t *testing.T) {
 				if got := poolOf(c, pv); got != want {
 					t.Errorf("%s, ready %v: pool %q, want %s", what, ready, got, want)
 				}
-				if !c.pvs.NamesOther(withClaim(pv, o), legacy, v.Name) != ready {
+				if !c.PVs.NamesOther(withClaim(pv, o), legacy, v.Name) != ready {
 					t.Errorf("%s, ready %v: the volume of the pool that was away would stay", what, ready)
 				}
 			}
@@ -152,7 +152,7 @@ func TestVolumeThatDoesNotFit(t *testing.T) {
 					o = options(in, "1Mi")
 				}
 				v := formerly(t, c, o, row.edit)
-				legacy := c.pools.Named("legacy")
+				legacy := c.Pools.Named("legacy")
 				if !row.young {
 					makeOlder(t, legacy, v)
 				}
@@ -173,7 +173,7 @@ func TestVolumeThatDoesNotFit(t *testing.T) {
 					t.Fatal(err)
 				}
 				want := map[string]string{"csi": "legacy", "csi-fast": "fast", "local-path": "fast"}[in]
-				now, err := c.pools.Named(want).Get(v.Name)
+				now, err := c.Pools.Named(want).Get(v.Name)
 				if got := poolOf(c, pv); got != want || err != nil || now.Bytes != 1<<20 || now.Missing || now.Trash == v.Trash {
 					t.Errorf("pool %q, want %s; %+v, %v", got, want, now.Record, err)
 				}
@@ -201,11 +201,11 @@ func TestVolumeInBothPools(t *testing.T) {
 			o.StorageClass = classtest.Class(in)
 		}
 		v := formerly(t, c, o, nil)
-		fast := c.pools.Named("fast")
+		fast := c.Pools.Named("fast")
 		if _, err := fast.Create(volume.Spec{Name: v.Name, Bytes: v.Bytes, Owner: v.Owner, PV: v.PV, Cluster: v.Cluster}); err != nil {
 			t.Fatal(err)
 		}
-		for _, pool := range c.pools.All() {
+		for _, pool := range c.Pools.All() {
 			v, err := pool.Get(v.Name)
 			if err != nil {
 				t.Fatal(err)
@@ -220,9 +220,9 @@ func TestVolumeInBothPools(t *testing.T) {
 		if got := poolOf(c, pv); got != want {
 			t.Errorf("%s: pool %q, want %s", in, got, want)
 		}
-		for _, pool := range c.pools.All() {
+		for _, pool := range c.Pools.All() {
 			// One that stays is rolled back once the PV is saved, which names the other one.
-			if _, err := pool.Get(v.Name); (pool.Name() == want) != (err == nil && !c.pvs.NamesOther(withClaim(pv, o), pool, v.Name)) {
+			if _, err := pool.Get(v.Name); (pool.Name() == want) != (err == nil && !c.PVs.NamesOther(withClaim(pv, o), pool, v.Name)) {
 				t.Errorf("%s: in pool %s: %v", in, pool.Name(), err)
 			}
 		}
@@ -231,7 +231,7 @@ func TestVolumeInBothPools(t *testing.T) {
 
 func bindAgain(t *testing.T, c *Controller, v volume.Volume) {
 	t.Helper()
-	if _, err := c.pools.Named("legacy").Bind(v.Name, volume.Binding{PV: v.PV, Owner: v.Owner}); err != nil {
+	if _, err := c.Pools.Named("legacy").Bind(v.Name, volume.Binding{PV: v.PV, Owner: v.Owner}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -252,8 +252,8 @@ func save(t *testing.T, c *Controller) {
 // apiServer gives the PVs of the controller an API server with these answers.
 func apiServer(t *testing.T, c *Controller, answer apitest.Answer) {
 	t.Helper()
-	c.pvs = pvs.New(pvs.Config{Client: apitest.Client(t, answer), Node: c.info, Events: c.events, Pools: c.pools,
-		Backends: c.backends.All, Changed: func(*volume.Pool) {}})
+	c.PVs = pvs.New(pvs.Config{Client: apitest.Client(t, answer), Node: c.Info, Events: c.Events, Pools: c.Pools,
+		Backends: c.Backends.All, Changed: func(*volume.Pool) {}})
 }
 
 func failing(t *testing.T, c *Controller) {

@@ -62,7 +62,7 @@ func forbidPatch(t *testing.T, c *Controller) {
 	t.Helper()
 	node := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 		ObjectMeta: metav1.ObjectMeta{Name: "node-01", Labels: map[string]string{corev1.LabelHostname: "host-a"}}}
-	c.info = nodeinfo.New(apitest.Client(t, func(r *http.Request) (int, any) {
+	c.Info = nodeinfo.New(apitest.Client(t, func(r *http.Request) (int, any) {
 		if r.Method == http.MethodGet {
 			return http.StatusOK, node
 		}
@@ -74,7 +74,7 @@ func forbidPatch(t *testing.T, c *Controller) {
 		review.Status.Allowed = asked.Verb != "patch" || asked.Resource != "persistentvolumes"
 		return http.StatusCreated, review
 	}), "node-01")
-	for _, err := range []error{c.info.Read(t.Context()), c.info.CheckPermissions(t.Context())} {
+	for _, err := range []error{c.Info.Read(t.Context()), c.Info.CheckPermissions(t.Context())} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,10 +84,10 @@ func forbidPatch(t *testing.T, c *Controller) {
 // answers sets what the API server answers.
 func answers(t *testing.T, c *Controller, answer apitest.Answer) {
 	t.Helper()
-	c.client = apitest.Client(t, answer)
+	c.Client = apitest.Client(t, answer)
 }
 
 // goodPV is what the agent itself makes for classtest.Claim in a class.
 func goodPV(c *Controller, className string) *corev1.PersistentVolume {
-	return classtest.PV(c.pools, testUID, className)
+	return classtest.PV(c.Pools, testUID, className)
 }

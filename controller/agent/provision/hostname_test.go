@@ -20,8 +20,9 @@ func TestProvisionWithTheHostnameOfNow(t *testing.T) {
 	objects := apitest.Node("node-01", "host-a", "c")
 	node := objects[0].(*corev1.Node)
 	client := fake.NewClientset(node, objects[1].(*corev1.Namespace))
-	c.info = nodeinfo.New(client, "node-01")
-	if err := c.info.Read(t.Context()); err != nil {
+	c.Info = nodeinfo.New(client, "node-01")
+	c.PVs.Node = c.Info
+	if err := c.Info.Read(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	node.Labels[corev1.LabelHostname] = "host-b"

@@ -33,7 +33,7 @@ const (
 // The library registers types with client-go's scheme, which decodes every response of the API
 // server and has no lock: until Library has returned, no part of the process may list or watch.
 func (c *Controller) Library(ctx context.Context, local cache.SharedIndexInformer) (*lib.ProvisionController, error) {
-	watched, err := newWatchedPVs(c.pvs.Informer())
+	watched, err := newWatchedPVs(c.PVs.Informer())
 	if err != nil {
 		return nil, fmt.Errorf("watch PVs: %w", err)
 	}
@@ -41,10 +41,10 @@ func (c *Controller) Library(ctx context.Context, local cache.SharedIndexInforme
 		return workqueue.NewTypedItemExponentialFailureRateLimiter[any](retryFirst, retryLast)
 	}
 	var names []string
-	for _, b := range c.backends.All {
+	for _, b := range c.Backends.All {
 		names = append(names, b.Provisioner)
 	}
-	return lib.NewProvisionController(klog.FromContext(ctx), libraryClient{c.client, c}, names[0], c,
+	return lib.NewProvisionController(klog.FromContext(ctx), libraryClient{c.Client, c}, names[0], c,
 		lib.AdditionalProvisionerNames(names[1:]),
 		lib.LeaderElection(false),
 		lib.Threadiness(workers),
@@ -53,12 +53,12 @@ func (c *Controller) Library(ctx context.Context, local cache.SharedIndexInforme
 		lib.FailedProvisionThreshold(0),
 		lib.FailedDeleteThreshold(0),
 		lib.AddFinalizer(true),
-		lib.NodesLister(thisNode{c.info.Node()}),
+		lib.NodesLister(thisNode{c.Info.Node()}),
 		lib.ClaimsInformer(watchedClaims{local}),
 		lib.VolumesInformer(watched),
-		lib.ClassesInformer(c.claims.Classes()),
+		lib.ClassesInformer(c.Claims.Classes()),
 		lib.ResyncPeriod(claims.Resync),
-		lib.MetricsInstance(c.metrics),
+		lib.MetricsInstance(c.Config.Metrics),
 	), nil
 }
 

@@ -35,7 +35,7 @@ func (c *Controller) placeOf(b *backends.Backend, claim *corev1.PersistentVolume
 	at.spec.Name = b.Directory(claim, sc)
 	if at.pool = mostAvailable(candidates, at.spec); at.pool == nil {
 		return at, &refusal{reason: refusedNoPool, temporary: true, message: fmt.Sprintf(
-			"node %s has %s", c.info.Name(), b.Missing(sc))}
+			"node %s has %s", c.Info.Name(), b.Missing(sc))}
 	}
 	return at, nil
 }

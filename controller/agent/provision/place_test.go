@@ -21,7 +21,7 @@ func twoDisks(t *testing.T, c *Controller) *backends.Backend {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return backends.HostPath(c.info, backends.Served{Dialect: dialects[0], Pools: c.pools.All()})
+	return backends.HostPath(c.Info, backends.Served{Dialect: dialects[0], Pools: c.Pools.All()})
 }
 
 // allocate creates a volume of half of what is available in a pool.
@@ -41,7 +41,7 @@ func allocate(t *testing.T, pool *volume.Pool) {
 func TestPlaceOf(t *testing.T) {
 	c := examiner(t)
 	b := twoDisks(t, c)
-	legacy, fast := c.pools.Named("legacy"), c.pools.Named("fast")
+	legacy, fast := c.Pools.Named("legacy"), c.Pools.Named("fast")
 	claim, sc := classtest.Claim(testUID, "wait", ""), classtest.Class("wait")
 	want := func(what string, sc *storagev1.StorageClass, pool *volume.Pool, made bool) {
 		t.Helper()
@@ -74,7 +74,7 @@ func TestPlaceOf(t *testing.T) {
 	}
 
 	name := b.Directory(claim, &storagev1.StorageClass{})
-	if _, err := c.pools.Create(fast, volume.Spec{Name: name, Bytes: 1, PV: contract.PVName(claim), Owner: record.Owner{UID: testUID}}); err != nil {
+	if _, err := c.Pools.Create(fast, volume.Spec{Name: name, Bytes: 1, PV: contract.PVName(claim), Owner: record.Owner{UID: testUID}}); err != nil {
 		t.Fatal(err)
 	}
 	want("the volume exists", sc, fast, true)

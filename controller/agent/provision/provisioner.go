@@ -36,14 +36,14 @@ func (c *Controller) SupportsBlock(context.Context) bool { return true }
 // event. If the scheduler may place such a claim elsewhere, the answer is true: Provision
 // returns the refusal to the scheduler.
 func (c *Controller) ShouldProvision(ctx context.Context, claim *corev1.PersistentVolumeClaim) bool {
-	if claim.DeletionTimestamp != nil || !c.claims.IsLocal(claim) || c.pvs.Saved(contract.PVName(claim)) != nil {
+	if claim.DeletionTimestamp != nil || !c.Claims.IsLocal(claim) || c.PVs.Saved(contract.PVName(claim)) != nil {
 		return false
 	}
-	sc := c.claims.Class(contract.Of(claim))
+	sc := c.Claims.Class(contract.Of(claim))
 	if sc == nil {
 		return false
 	}
-	b := c.backends.Named(sc.Provisioner)
+	b := c.Backends.Named(sc.Provisioner)
 	if b == nil {
 		return false
 	}
@@ -54,7 +54,7 @@ func (c *Controller) ShouldProvision(ctx context.Context, claim *corev1.Persiste
 	if b.GivesBack(claim, sc, r.why()) {
 		// IsEarly: the controller-manager is about to write to the claim, and giving it
 		// back would conflict with that.
-		return !c.claims.IsEarly(claim.UID)
+		return !c.Claims.IsEarly(claim.UID)
 	}
 	c.refuse(ctx, claim, r)
 	return false
@@ -64,7 +64,7 @@ func (c *Controller) ShouldProvision(ctx context.Context, claim *corev1.Persiste
 // returns the same volume.
 func (c *Controller) Provision(ctx context.Context,
 	o lib.ProvisionOptions) (*corev1.PersistentVolume, lib.ProvisioningState, error) {
-	b := c.backends.Named(o.StorageClass.Provisioner)
+	b := c.Backends.Named(o.StorageClass.Provisioner)
 	if b == nil {
 		return nil, lib.ProvisioningFinished, fmt.Errorf("the provisioner %q is not served here", o.StorageClass.Provisioner)
 	}
@@ -75,16 +75,16 @@ func (c *Controller) Provision(ctx context.Context,
 	if r != nil {
 		return c.failed(b, o, r)
 	}
-	c.changed(pool)
+	c.Changed(pool)
 	if !b.Dialect.ByAnnotation && contract.NamesNode(o.PVC) {
 		topic, message := claims.AnnotationIgnored(contract.Of(o.PVC))
-		c.events.Note(ctx, events.Claim(o.PVC), topic, events.AnnotationIgnored, message)
+		c.Events.Note(ctx, events.Claim(o.PVC), topic, events.AnnotationIgnored, message)
 	}
 	if message := c.noQuota(pool, v); message != "" {
-		c.events.Warn(ctx, events.Claim(o.PVC), "no quota", events.QuotaNotEnforced, message)
+		c.Events.Warn(ctx, events.Claim(o.PVC), "no quota", events.QuotaNotEnforced, message)
 	}
 	if !b.IsCSI {
-		c.info.ReadAgain(ctx, hostnameAge)
+		c.Info.ReadAgain(ctx, hostnameAge)
 	}
 	return c.describe(b, o, pool, v)
 }
@@ -94,9 +94,9 @@ func (c *Controller) create(b *backends.Backend, o lib.ProvisionOptions) (*volum
 	if r != nil {
 		return nil, volume.Volume{}, r
 	}
-	at.spec.PV, at.spec.Cluster = o.PVName, c.info.Cluster()
-	at.spec.ReclaimPolicy = string(contract.ReclaimPolicy(c.policy, o.StorageClass))
-	v, err := c.pools.Create(at.pool, at.spec)
+	at.spec.PV, at.spec.Cluster = o.PVName, c.Info.Cluster()
+	at.spec.ReclaimPolicy = string(contract.ReclaimPolicy(c.ReclaimPolicy, o.StorageClass))
+	v, err := c.Pools.Create(at.pool, at.spec)
 	if err != nil {
 		return nil, volume.Volume{}, c.refusalFor(at.pool, err)
 	}
@@ -109,11 +109,11 @@ func (c *Controller) create(b *backends.Backend, o lib.ProvisionOptions) (*volum
 // the reason.
 func (c *Controller) createAnew(ctx context.Context, b *backends.Backend, o lib.ProvisionOptions,
 	r *refusal) (*volume.Pool, volume.Volume, *refusal) {
-	pool, v := existing(b, c.pools.All(), o.PVC, o.StorageClass)
+	pool, v := existing(b, c.Pools.All(), o.PVC, o.StorageClass)
 	if pool == nil {
 		return nil, v, r
 	}
-	if err := c.pvs.Discard(ctx, pool, v, o.PVC); err != nil {
+	if err := c.PVs.Discard(ctx, pool, v, o.PVC); err != nil {
 		r.message = fmt.Sprintf("%s; %v", r.message, err)
 		return nil, v, r
 	}
@@ -132,9 +132,9 @@ func (c *Controller) describe(b *backends.Backend, o lib.ProvisionOptions, pool 
 	*corev1.PersistentVolume, lib.ProvisioningState, error) {
 	pv := b.NewPV(backends.Made{
 		Name: o.PVName, Claim: o.PVC, Class: o.StorageClass, Pool: pool, Volume: v,
-		At: c.pvs.At(pool), Policy: contract.ReclaimPolicy(c.policy, o.StorageClass),
+		At: c.PVs.At(pool), Policy: contract.ReclaimPolicy(c.ReclaimPolicy, o.StorageClass),
 	})
-	if c.whole {
+	if c.WholeDisk {
 		space, err := pool.Space()
 		if err != nil {
 			return c.failed(b, o, c.refusalFor(pool, err))
@@ -156,7 +156,7 @@ func (c *Controller) noQuota(pool *volume.Pool, v volume.Volume) string {
 	}
 	return fmt.Sprintf("node %s serves the volume from pool %s without a quota: %s; the agent records this event once "+
 		"for each pool after a start",
-		c.info.Name(), pool.Name(), v.NotEnforced)
+		c.Info.Name(), pool.Name(), v.NotEnforced)
 }
 
 // failed returns the results of Provision for a refusal.

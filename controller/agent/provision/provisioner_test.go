@@ -27,18 +27,18 @@ func TestProvision(t *testing.T) {
 	for className, want := range map[string]string{"wait": "legacy", "csi": "legacy", "csi-fast": "fast"} {
 		c := examiner(t)
 		var changed []string
-		c.changed = func(p *volume.Pool) { changed = append(changed, p.Name()) }
+		c.Changed = func(p *volume.Pool) { changed = append(changed, p.Name()) }
 		o := options(className, "1Mi")
 		for range 2 {
 			pv, state, err := c.Provision(t.Context(), o)
 			if err != nil || state != lib.ProvisioningFinished || pv.Name != o.PVName {
 				t.Fatalf("%s: %v, %v, %v", className, pv, state, err)
 			}
-			if _, _, err := c.pvs.VolumeOf(withClaim(pv, o)); err != nil {
+			if _, _, err := c.PVs.VolumeOf(withClaim(pv, o)); err != nil {
 				t.Errorf("%s: its own PV is refused: %v", className, err)
 			}
 		}
-		v, err := c.pools.Named(want).Get(o.PVName)
+		v, err := c.Pools.Named(want).Get(o.PVName)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,8 +75,8 @@ func TestProvisionWithTheAgentsPolicy(t *testing.T) {
 	} {
 		for _, className := range []string{"wait", "csi"} {
 			of := examiner(t)
-			c, err := New(Config{Client: of.client, Events: of.events, Info: of.info, Claims: of.claims, PVs: of.pvs,
-				Pools: of.pools, Backends: of.backends, ReclaimPolicy: given})
+			c, err := New(Config{Client: of.Client, Events: of.Events, Info: of.Info, Claims: of.Claims, PVs: of.PVs,
+				Pools: of.Pools, Backends: of.Backends, ReclaimPolicy: given})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +85,7 @@ func TestProvisionWithTheAgentsPolicy(t *testing.T) {
 			if err != nil || pv.Spec.PersistentVolumeReclaimPolicy != want {
 				t.Fatalf("%s with %q: %v, %v", className, given, pv, err)
 			}
-			if v, err := c.pools.Named("legacy").Get(o.PVName); err != nil || v.ReclaimPolicy != string(want) {
+			if v, err := c.Pools.Named("legacy").Get(o.PVName); err != nil || v.ReclaimPolicy != string(want) {
 				t.Errorf("%s with %q: recorded %+v, %v", className, given, v.Record, err)
 			}
 		}
@@ -103,13 +103,13 @@ func withClaim(pv *corev1.PersistentVolume, o lib.ProvisionOptions) *corev1.Pers
 // driver records without a claim's and a PV's name is the volume all the same.
 func TestProvisionFindsTheSidecarsVolume(t *testing.T) {
 	c := examiner(t)
-	fast := c.pools.Named("fast")
+	fast := c.Pools.Named("fast")
 	o := options("csi-fast", "1Mi")
-	before, err := c.pools.Create(fast, volume.Spec{Name: o.PVName, Bytes: 1 << 20, Owner: record.Owner{UID: testUID}})
+	before, err := c.Pools.Create(fast, volume.Spec{Name: o.PVName, Bytes: 1 << 20, Owner: record.Owner{UID: testUID}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if pool, _ := existing(c.backends.Named(contract.CSIProvisioner), c.pools.All(), o.PVC, o.StorageClass); pool != fast {
+	if pool, _ := existing(c.Backends.Named(contract.CSIProvisioner), c.Pools.All(), o.PVC, o.StorageClass); pool != fast {
 		t.Error("its space would be allocated twice")
 	}
 	pv, _, err := c.Provision(t.Context(), o)
@@ -153,13 +153,13 @@ func TestProvisionGivesBack(t *testing.T) {
 	refused("CSI, Immediate, no space", options("csi-now", "1Ei"), finished, "1Ei requested")
 	refused("hostPath, no space", options("wait", "1Ei"), again, "1Ei requested")
 	o := options("wait", "1Mi")
-	if _, err := c.pools.Create(c.pools.All()[0], volume.Spec{Name: o.PVName, Bytes: 5}); err != nil {
+	if _, err := c.Pools.Create(c.Pools.All()[0], volume.Spec{Name: o.PVName, Bytes: 5}); err != nil {
 		t.Fatal(err)
 	}
 	refused("hostPath, another's volume", o, finished, "conflict")
 	refused("CSI, another's volume", options("csi", "1Mi"), finished, "conflict")
 	refused("CSI, another pool's volume", options("csi-fast", "1Mi"), finished, "pool legacy has a volume of this name")
-	if err := c.pools.All()[0].Close(); err != nil {
+	if err := c.Pools.All()[0].Close(); err != nil {
 		t.Fatal(err)
 	}
 	refused("CSI, pool not ready", options("csi", "1Mi"), again, "node node-01 cannot serve this claim now")
@@ -170,8 +170,8 @@ func TestProvisionGivesBack(t *testing.T) {
 // once.
 func TestUnlimitedIsSaidOnce(t *testing.T) {
 	c := examiner(t)
-	pool := c.pools.Named("fast")
-	if strings.Contains(c.pools.Named("legacy").Quotas().String(), "enforced by") {
+	pool := c.Pools.Named("fast")
+	if strings.Contains(c.Pools.Named("legacy").Quotas().String(), "enforced by") {
 		t.Fatal("this test needs a temporary directory without quota: set TMPDIR")
 	}
 	made := func(name string, spec volume.Spec) string {
@@ -208,7 +208,7 @@ func quotaParameterRecorded(t *testing.T, c *Controller) bool {
 	if _, _, err := c.Provision(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	v, err := c.pools.Named("legacy").Get(o.PVName)
+	v, err := c.Pools.Named("legacy").Get(o.PVName)
 	return err == nil && v.Quota == record.QuotaNone
 }
 
@@ -240,7 +240,7 @@ func TestGivesBack(t *testing.T) {
 		if row.annotated {
 			claim = classtest.Claim(testUID, row.class, "", contract.AnnProvisionOnNode, "node-02")
 		}
-		s := c.backends.Named(sc.Provisioner)
+		s := c.Backends.Named(sc.Provisioner)
 		if got := s.GivesBack(claim, sc, row.r.why()); got != row.want {
 			t.Errorf("%+v: %v", row, got)
 		}
@@ -252,17 +252,17 @@ func TestGivesBack(t *testing.T) {
 
 func TestRefusalOf(t *testing.T) {
 	c := examiner(t)
-	s := c.backends.Named(contract.CSIProvisioner)
+	s := c.Backends.Named(contract.CSIProvisioner)
 	refusal := func(o lib.ProvisionOptions) *refusal { return c.refusalOf(s, o.PVC, o.StorageClass) }
 	fits, big, absent := options("csi-fast", "1Mi"), options("csi-fast", "1Ei"), options("csi", "1Mi")
 	absent.StorageClass.Parameters = map[string]string{contract.StoragePool: "slow"}
 	if r := refusal(fits); r != nil {
 		t.Errorf("refused: %+v", r)
 	}
-	if r := refusal(big); r == nil || r.reason != refusedSpace || !r.temporary || !strings.Contains(r.message, c.pools.Named("fast").Path()) {
+	if r := refusal(big); r == nil || r.reason != refusedSpace || !r.temporary || !strings.Contains(r.message, c.Pools.Named("fast").Path()) {
 		t.Errorf("too big: %+v", r)
 	}
-	none := c.refusalFor(c.pools.Named("fast"), space.Space{Total: 1 << 40, Free: 1 << 39, NoInodes: true}.Check(1))
+	none := c.refusalFor(c.Pools.Named("fast"), space.Space{Total: 1 << 40, Free: 1 << 39, NoInodes: true}.Check(1))
 	if none.reason != refusedSpace || !none.temporary || !strings.Contains(none.message, "inodes") || strings.Contains(none.message, "free space") {
 		t.Errorf("no inodes: %+v", none)
 	}
@@ -271,10 +271,10 @@ func TestRefusalOf(t *testing.T) {
 	}
 	must := options("csi-fast", "1Mi")
 	must.StorageClass.Parameters = map[string]string{contract.StoragePool: "fast", contract.QuotaParameter: "required"}
-	if r := refusal(must); r == nil || r.reason != refusedQuota || !r.temporary || !strings.Contains(r.message, c.pools.Named("fast").Quotas().Reason) {
+	if r := refusal(must); r == nil || r.reason != refusedQuota || !r.temporary || !strings.Contains(r.message, c.Pools.Named("fast").Quotas().Reason) {
 		t.Errorf("no quotas: %+v", r)
 	}
-	if err := c.pools.Named("fast").Close(); err != nil {
+	if err := c.Pools.Named("fast").Close(); err != nil {
 		t.Fatal(err)
 	}
 	if r := refusal(fits); r == nil || r.reason != refusedNotReady || !r.temporary || r.silent {

@@ -61,7 +61,7 @@ func (c *Controller) refusalOf(b *backends.Backend, claim *corev1.PersistentVolu
 	if at.made || r != nil {
 		return r // the space of a volume that exists is already allocated
 	}
-	if err := c.hold(sc.Provisioner); err != nil {
+	if err := c.Hold(sc.Provisioner); err != nil {
 		return &refusal{reason: refusedWaiting, temporary: true, silent: errors.Is(err, ErrNotKnown), message: err.Error()}
 	}
 	space, err := at.pool.Space()
@@ -82,11 +82,11 @@ func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
 	var space *fault.SpaceError
 	switch {
 	case pool.NotOffered() != "":
-		return &refusal{reason: claims.TopicUnserved, temporary: true, message: c.backends.NotOffered(pool)}
+		return &refusal{reason: claims.TopicUnserved, temporary: true, message: c.Backends.NotOffered(pool)}
 	case errors.As(err, &space) && space.NoInodes:
 		return &refusal{reason: refusedSpace, temporary: true, message: fmt.Sprintf(
 			"node %s: the filesystem of %s has no free inodes, so no volume can be created there, however small: "+
-				"remove files there, create the filesystem again with more inodes, or choose another node", c.info.Name(),
+				"remove files there, create the filesystem again with more inodes, or choose another node", c.Info.Name(),
 			pool.Path())}
 	case errors.As(err, &space):
 		exact := fmt.Sprintf(", available %d", space.Available)
@@ -101,11 +101,11 @@ func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
 		return &refusal{reason: refusedQuota, temporary: true, message: fmt.Sprintf(
 			"node %s cannot hold a volume in pool %s to its size, which the class requires (parameter %s): %v; "+
 				"enable quotas there, choose another node, or use a class without that parameter",
-			c.info.Name(), pool.Name(), contract.QuotaParameter, err)}
+			c.Info.Name(), pool.Name(), contract.QuotaParameter, err)}
 	case errors.Is(err, volume.ErrNotReady):
-		return &refusal{reason: refusedNotReady, temporary: true, silent: heldHere(err, c.info.Name()), message: fmt.Sprintf(
+		return &refusal{reason: refusedNotReady, temporary: true, silent: heldHere(err, c.Info.Name()), message: fmt.Sprintf(
 			"node %s cannot serve this claim now from pool %s in %s: %v; the agent retries when the pool is ready",
-			c.info.Name(), pool.Name(), pool.Path(), err)}
+			c.Info.Name(), pool.Name(), pool.Path(), err)}
 	}
 	return &refusal{reason: refusedVolume, message: err.Error(), conflict: errors.Is(err, volume.ErrConflict)}
 }
@@ -115,7 +115,7 @@ func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
 func (c *Controller) noSpace(pool *volume.Pool, e *fault.SpaceError, exact string) string {
 	return fmt.Sprintf("node %s: %s requested, %s of %s available in %s "+
 		"(in bytes: requested %d%s, total %d): request less, free space there, or choose another node",
-		c.info.Name(), contract.Size(e.Wanted), contract.Size(e.Available), contract.Size(e.Total), pool.Path(),
+		c.Info.Name(), contract.Size(e.Wanted), contract.Size(e.Available), contract.Size(e.Total), pool.Path(),
 		e.Wanted, exact, e.Total)
 }
 
@@ -124,9 +124,9 @@ func (c *Controller) noSpace(pool *volume.Pool, e *fault.SpaceError, exact strin
 func (c *Controller) refuse(ctx context.Context, claim *corev1.PersistentVolumeClaim, r *refusal) {
 	if !r.silent {
 		c.refusals.WithLabelValues(r.reason).Inc()
-		c.events.Warn(ctx, events.Claim(claim), r.reason, events.ProvisioningFailed, r.message)
+		c.Events.Warn(ctx, events.Claim(claim), r.reason, events.ProvisioningFailed, r.message)
 	}
 	if r.temporary {
-		c.claims.RetryLater(claim.UID)
+		c.Claims.RetryLater(claim.UID)
 	}
 }

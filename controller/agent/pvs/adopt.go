@@ -27,7 +27,7 @@ func (p *PVs) syncUnknown(ctx context.Context, b *backend, pv *corev1.Persistent
 	}
 	err := p.adopt(ctx, b, pv, pool, directory)
 	if err != nil && !errors.Is(err, volume.ErrNotReady) {
-		now, unread := live.PV(ctx, p.client, pv.Name)
+		now, unread := live.PV(ctx, p.Client, pv.Name)
 		if unread != nil {
 			return unread
 		}
@@ -60,7 +60,7 @@ func (p *PVs) adopt(ctx context.Context, b *backend, pv *corev1.PersistentVolume
 	}
 	marks := b.Marks(pv)
 	marks.Volume, marks.Adoption = true, true
-	if err := p.nodes.whose(marks, p.node); err != nil {
+	if err := p.nodes.whose(marks, p.Node); err != nil {
 		return err
 	}
 	bytes, err := p.requestedBytes(ctx, pv, b.defaultBytes(pv))
@@ -69,7 +69,7 @@ func (p *PVs) adopt(ctx context.Context, b *backend, pv *corev1.PersistentVolume
 	}
 	_, err = pool.Adopt(p.adoption(pv, directory, bytes))
 	if err == nil {
-		p.changed(pool)
+		p.Changed(pool)
 		klog.FromContext(ctx).Info("Adopted", "PV", pv.Name, "pool", pool.Path(), "directory", directory, "bytes", bytes)
 	}
 	return err
@@ -78,14 +78,14 @@ func (p *PVs) adopt(ctx context.Context, b *backend, pv *corev1.PersistentVolume
 // adoption describes the volume of a PV whose directory is adopted.
 func (p *PVs) adoption(pv *corev1.PersistentVolume, directory string, bytes int64) volume.Spec {
 	return volume.Spec{
-		Name: directory, Bytes: bytes, PV: pv.Name, Cluster: p.node.Cluster(), Owner: ownerOf(pv),
+		Name: directory, Bytes: bytes, PV: pv.Name, Cluster: p.Node.Cluster(), Owner: ownerOf(pv),
 		ReclaimPolicy: string(pv.Spec.PersistentVolumeReclaimPolicy),
 	}
 }
 
 // requestedBytes returns the request of the PV's claim, and defaultBytes if there is no claim.
 func (p *PVs) requestedBytes(ctx context.Context, pv *corev1.PersistentVolume, defaultBytes int64) (int64, error) {
-	claim, err := live.ClaimOf(ctx, p.client, pv)
+	claim, err := live.ClaimOf(ctx, p.Client, pv)
 	if claim == nil || err != nil {
 		return defaultBytes, err
 	}

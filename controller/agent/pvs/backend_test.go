@@ -182,7 +182,7 @@ func TestLacksLabel(t *testing.T) {
 
 func TestExpected(t *testing.T) {
 	c := newPVs(t)
-	legacy, fast := c.pools.All()[0], c.pools.All()[1]
+	legacy, fast := c.Pools.All()[0], c.Pools.All()[1]
 	var older []corev1.PersistentVolume
 	add := func(class, name, id, node string, labelled bool) {
 		pv := validPV(c, class)

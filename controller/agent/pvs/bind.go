@@ -102,14 +102,14 @@ func (p *PVs) bind(ctx context.Context, pv *corev1.PersistentVolume, pool *volum
 	}
 	changed, err := pool.Bind(v.Name, binding)
 	if changed {
-		p.changed(pool)
+		p.Changed(pool)
 	}
 	return err
 }
 
 func (p *PVs) binding(pv *corev1.PersistentVolume, owner record.Owner) volume.Binding {
 	return volume.Binding{
-		PV: pv.Name, Owner: owner, Cluster: p.node.Cluster(),
+		PV: pv.Name, Owner: owner, Cluster: p.Node.Cluster(),
 		ReclaimPolicy: string(pv.Spec.PersistentVolumeReclaimPolicy),
 	}
 }
@@ -123,20 +123,20 @@ func (p *PVs) annotate(ctx context.Context, pv *corev1.PersistentVolume, pool *v
 	if pv.Annotations[contract.AnnPool] == "" {
 		wrong[contract.AnnPool] = pool.ID()
 	}
-	for key, uid := range map[string]string{contract.AnnNodeUID: p.node.UID(), contract.AnnCluster: p.node.Cluster()} {
+	for key, uid := range map[string]string{contract.AnnNodeUID: p.Node.UID(), contract.AnnCluster: p.Node.Cluster()} {
 		if uid != "" && pv.Annotations[key] != uid {
 			wrong[key] = uid
 		}
 	}
 	// The other marks prove the node, so this one was lost or overwritten.
 	if by := pv.Annotations[contract.AnnProvisionedBy]; by == contract.HostPathProvisioner &&
-		pv.Annotations[contract.AnnProvisionOnNode] != p.node.Name() {
-		wrong[contract.AnnProvisionOnNode] = p.node.Name()
+		pv.Annotations[contract.AnnProvisionOnNode] != p.Node.Name() {
+		wrong[contract.AnnProvisionOnNode] = p.Node.Name()
 	}
 	if _, reported := pv.Annotations[contract.AnnMissing]; reported {
 		wrong[contract.AnnMissing] = nil
 	}
-	if len(wrong) == 0 || !p.node.MayPatchPVs() {
+	if len(wrong) == 0 || !p.Node.MayPatchPVs() {
 		return nil
 	}
 	return p.patchMeta(ctx, pv, "annotations", wrong)
@@ -144,8 +144,8 @@ func (p *PVs) annotate(ctx context.Context, pv *corev1.PersistentVolume, pool *v
 
 // refuse records an event: the agent does not touch the PV, and the reason.
 func (p *PVs) refuse(ctx context.Context, pv *corev1.PersistentVolume, why error) {
-	p.events.Warn(ctx, events.PV(pv), "refused", events.VolumeRefused, fmt.Sprintf(
-		"node %s leaves this PV and its data alone: %v; correct the PV, or delete it once its data is safe", p.node.Name(),
+	p.Events.Warn(ctx, events.PV(pv), "refused", events.VolumeRefused, fmt.Sprintf(
+		"node %s leaves this PV and its data alone: %v; correct the PV, or delete it once its data is safe", p.Node.Name(),
 		why))
 }
 
@@ -156,7 +156,7 @@ func (p *PVs) warnUnserved(ctx context.Context, pv *corev1.PersistentVolume) {
 	by, other := pv.Annotations[contract.AnnProvisionedBy], contract.MadeByOther(pv)
 	var remedy string
 	switch {
-	case contract.MadeBy(pv, p.otherProvisioners) != nil:
+	case contract.MadeBy(pv, p.Others) != nil:
 		return
 	case other != nil:
 		remedy = fmt.Sprintf("add %s to --compat (COMPAT) again, or migrate the PV (MIGRATE_FROM=%s)", other.Setting, by)
@@ -165,19 +165,19 @@ func (p *PVs) warnUnserved(ctx context.Context, pv *corev1.PersistentVolume) {
 	default:
 		return
 	}
-	pool, directory := backends.PoolAt(p.pools.All(), contract.DirectoryOf(pv))
+	pool, directory := backends.PoolAt(p.Pools.All(), contract.DirectoryOf(pv))
 	if pool == nil || backends.CheckPool(pv, pool) != nil {
 		return
 	}
 	if v, err := pool.Get(directory); err != nil || v.PV != pv.Name || v.Migrating() != nil {
 		return
 	}
-	p.events.Warn(ctx, events.PV(pv), "unserved", events.VolumeRefused, fmt.Sprintf(
+	p.Events.Warn(ctx, events.PV(pv), "unserved", events.VolumeRefused, fmt.Sprintf(
 		"node %s serves the PVs of provisioner %s no more: pods can use this volume, but it neither grows nor is deleted; %s",
-		p.node.Name(), by, remedy))
+		p.Node.Name(), by, remedy))
 }
 
 func (p *PVs) unserved(pv *corev1.PersistentVolume) error {
 	return fmt.Errorf("annotation %s is %q, and node %s serves no such PVs", contract.AnnProvisionedBy,
-		pv.Annotations[contract.AnnProvisionedBy], p.node.Name())
+		pv.Annotations[contract.AnnProvisionedBy], p.Node.Name())
 }

@@ -22,8 +22,8 @@ func TestAnnotate(t *testing.T) {
 	if err := info.Read(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c.node = info
-	pool := c.pools.All()[0]
+	c.Node = info
+	pool := c.Pools.All()[0]
 	patch := func(annotations string) []string {
 		return []string{`{"metadata":{"annotations":{` + annotations + `},"uid":"pv-uid"}}`}
 	}

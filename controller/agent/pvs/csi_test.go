@@ -46,7 +46,7 @@ func TestValidateCSI(t *testing.T) {
 		"a pool that is not here":  {func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeAttributes[contract.StoragePool] = "slow" }, `"slow"`},
 		"no attributes":            {func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeAttributes = nil }, ""},
 		"another pool's UUID":      {func(pv *corev1.PersistentVolume) { pv.Annotations[contract.AnnPool] = "6e0c" }, "6e0c"},
-		"the UUID of the other":    {func(pv *corev1.PersistentVolume) { pv.Annotations[contract.AnnPool] = c.pools.All()[1].ID() }, "and the pool in"},
+		"the UUID of the other":    {func(pv *corev1.PersistentVolume) { pv.Annotations[contract.AnnPool] = c.Pools.All()[1].ID() }, "and the pool in"},
 		"no UUID":                  {func(pv *corev1.PersistentVolume) { delete(pv.Annotations, contract.AnnPool) }, ""},
 		"a handle that leaves":     {func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeHandle = "../x" }, "handle"},
 		"the private directory":    {func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeHandle = ".hostpath-provisioner" }, "dot"},
@@ -77,7 +77,7 @@ func handmade(t *testing.T, c *PVs) *corev1.PersistentVolume {
 
 func TestAdoptableCSI(t *testing.T) {
 	c := newPVs(t)
-	pool := c.pools.All()[0]
+	pool := c.Pools.All()[0]
 	s := c.backendNamed(contract.CSIProvisioner)
 	annotated, plain := handmade(t, c), handmade(t, c)
 	delete(plain.Annotations, contract.AnnPool)
@@ -116,7 +116,7 @@ func TestAdoptableCSI(t *testing.T) {
 // later. The volume is never deleted.
 func TestHandmade(t *testing.T) {
 	c := newPVs(t)
-	pool := c.pools.All()[0]
+	pool := c.Pools.All()[0]
 	pv := handmade(t, c)
 	data := filepath.Join(pool.Path(), pv.Spec.CSI.VolumeHandle, "data")
 	if err := os.MkdirAll(data, 0o777); err != nil {

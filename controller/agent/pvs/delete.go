@@ -57,9 +57,9 @@ func (p *PVs) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 		return p.mayDelete(pv, d.object)
 	})
 	if err != nil {
-		return fmt.Errorf("node %s: %w", p.node.Name(), err)
+		return fmt.Errorf("node %s: %w", p.Node.Name(), err)
 	}
-	p.changed(d.pool)
+	p.Changed(d.pool)
 	p.claims.Retry()
 	return nil
 }
@@ -71,7 +71,7 @@ func (p *PVs) claimOf(ctx context.Context, pv *corev1.PersistentVolume) (*corev1
 	if uid := contract.ClaimUID(pv); uid == "" || p.claims.IsDeleted(types.UID(uid)) {
 		return nil, nil
 	}
-	return live.ClaimOf(ctx, p.client, pv)
+	return live.ClaimOf(ctx, p.Client, pv)
 }
 
 // deletable decides whether the volume of a PV may be deleted. claim is the claim that the

@@ -59,19 +59,19 @@ func infoOf(t *testing.T, cluster types.UID) *nodeinfo.Info {
 // setAnswer replaces the API server by one with these answers.
 func setAnswer(t *testing.T, p *PVs, answer apitest.Answer) {
 	t.Helper()
-	p.client = apitest.Client(t, answer)
+	p.Client = apitest.Client(t, answer)
 }
 
 // setObjects replaces the API server by one with these objects. It lists the pods of this node
 // only.
 func setObjects(t *testing.T, p *PVs, objects ...metav1.Object) {
 	t.Helper()
-	setAnswer(t, p, apitest.Objects(p.node.Name(), objects...))
+	setAnswer(t, p, apitest.Objects(p.Node.Name(), objects...))
 }
 
 // validPV returns the PV that the agent creates for classtest.Claim in a class.
 func validPV(p *PVs, className string) *corev1.PersistentVolume {
-	return classtest.PV(p.pools, testUID, className)
+	return classtest.PV(p.Pools, testUID, className)
 }
 
 // validate validates a PV by its backend, and returns the directory.

@@ -21,7 +21,7 @@ func TestValidateHostPath(t *testing.T) {
 	path := func(p string) func(*corev1.PersistentVolume) {
 		return func(pv *corev1.PersistentVolume) { pv.Spec.HostPath.Path = p }
 	}
-	base := c.pools.All()[0].Path()
+	base := c.Pools.All()[0].Path()
 	for name, row := range map[string]struct {
 		spoil func(*corev1.PersistentVolume)
 		want  string // in the error

@@ -28,8 +28,8 @@ func (p *PVs) Migratable() (all []*corev1.PersistentVolume) {
 // isMigratable reports whether a PV names this node and one of the other provisioners. The PV is
 // not validated.
 func (p *PVs) isMigratable(pv *corev1.PersistentVolume) bool {
-	other := contract.MadeBy(pv, p.otherProvisioners)
-	return other != nil && other.Names(pv, backends.At(p.node))
+	other := contract.MadeBy(pv, p.Others)
+	return other != nil && other.Names(pv, backends.At(p.Node))
 }
 
 // IsForeign reports whether another provisioner created a PV, and the agent does not serve
@@ -40,7 +40,7 @@ func (p *PVs) IsForeign(pv *corev1.PersistentVolume) bool {
 
 // foreign returns the backend of another provisioner, whose directories may be in any pool.
 func (p *PVs) foreign(other *contract.Dialect) *backend {
-	return p.backend(backends.HostPath(p.node, backends.Served{Dialect: *other, Pools: p.pools.All()}))
+	return p.backend(backends.HostPath(p.Node, backends.Served{Dialect: *other, Pools: p.Pools.All()}))
 }
 
 // Serves reports whether this agent serves a PV, or another provisioner does: one of the
@@ -51,8 +51,8 @@ func (p *PVs) Serves(pv *corev1.PersistentVolume) bool {
 
 // At returns the names and UIDs of the node, of its cluster and of the pool as new PVs have them.
 func (p *PVs) At(pool *volume.Pool) contract.Place {
-	at := backends.At(p.node)
-	at.NodeUID, at.Cluster, at.Pool = p.node.UID(), p.node.Cluster(), pool.ID()
+	at := backends.At(p.Node)
+	at.NodeUID, at.Cluster, at.Pool = p.Node.UID(), p.Node.Cluster(), pool.ID()
 	return at
 }
 
@@ -93,7 +93,7 @@ func (p *PVs) validateOther(other *contract.Dialect, pv *corev1.PersistentVolume
 	}
 	marks := b.Marks(pv)
 	marks.Volume, marks.Adoption = true, true
-	if err := p.nodes.whose(marks, p.node); err != nil {
+	if err := p.nodes.whose(marks, p.Node); err != nil {
 		return pool, none, err
 	}
 	path := contract.DirectoryOf(pv)
@@ -119,7 +119,7 @@ func (p *PVs) validateOther(other *contract.Dialect, pv *corev1.PersistentVolume
 // its migration in the same write. It allocates the PV's capacity. The errors are those of Validate
 // and AdoptMigrating.
 func (p *PVs) Adopt(pv *corev1.PersistentVolume, m record.Migration) (*volume.Pool, record.Record, error) {
-	other := contract.MadeBy(pv, p.otherProvisioners)
+	other := contract.MadeBy(pv, p.Others)
 	if other == nil {
 		return nil, record.Record{}, fmt.Errorf("PV %s is not of a provisioner whose PVs may be migrated", pv.Name)
 	}
@@ -129,7 +129,7 @@ func (p *PVs) Adopt(pv *corev1.PersistentVolume, m record.Migration) (*volume.Po
 	}
 	r, err := pool.AdoptMigrating(p.adoption(pv, v.Name, v.Bytes), m)
 	if err == nil {
-		p.changed(pool)
+		p.Changed(pool)
 	}
 	return pool, r, err
 }

@@ -27,7 +27,7 @@ func otherPV(t *testing.T, c *PVs) *corev1.PersistentVolume {
 		}},
 		Spec: corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "ns", Name: "data", UID: testUID}},
 	}
-	path := filepath.Join(c.pools.Named("fast").Path(), "ns-data-"+pv.Name)
+	path := filepath.Join(c.Pools.Named("fast").Path(), "ns-data-"+pv.Name)
 	pv.Spec.HostPath = &corev1.HostPathVolumeSource{Path: path}
 	for _, err := range []error{os.Mkdir(path, 0o755), os.WriteFile(filepath.Join(path, "data"), []byte("x"), 0o644)} {
 		if err != nil {
@@ -90,11 +90,11 @@ func TestValidateOther(t *testing.T) {
 		}, ""},
 		"recorded for another PV": {func(t *testing.T, c *PVs, pv *pv) { recordedAs(t, c, pv, "pvc-other") }, "belongs to PV"},
 		"recorded":                {func(t *testing.T, c *PVs, pv *pv) { recordedAs(t, c, pv, pv.Name) }, ""},
-		"not named by the flag":   {func(_ *testing.T, c *PVs, _ *pv) { c.otherProvisioners = nil }, "annotation"},
+		"not named by the flag":   {func(_ *testing.T, c *PVs, _ *pv) { c.Others = nil }, "annotation"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newPVs(t)
-			c.otherProvisioners, _ = contract.ParseProvisioners("hostpath")
+			c.Others, _ = contract.ParseProvisioners("hostpath")
 			pv := otherPV(t, c)
 			row.edit(t, c, pv)
 			pool, v, err := c.Validate(t.Context(), pv, true)
@@ -114,9 +114,9 @@ func TestValidateOther(t *testing.T) {
 
 func TestValidateOtherPoolNotReady(t *testing.T) {
 	c := newPVs(t)
-	c.otherProvisioners, _ = contract.ParseProvisioners("hostpath")
+	c.Others, _ = contract.ParseProvisioners("hostpath")
 	pv := otherPV(t, c)
-	if err := c.pools.Named("fast").Close(); err != nil {
+	if err := c.Pools.Named("fast").Close(); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := c.Validate(t.Context(), pv, true); !errors.Is(err, volume.ErrNotReady) {
@@ -128,12 +128,12 @@ func TestValidateOtherPoolNotReady(t *testing.T) {
 // volumes was never served.
 func TestAdoptWhatThePVHas(t *testing.T) {
 	c := newPVs(t)
-	c.otherProvisioners, _ = contract.ParseProvisioners("hostpath")
+	c.Others, _ = contract.ParseProvisioners("hostpath")
 	pv := otherPV(t, c)
 	pv.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Mi")}
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data", UID: testUID}}
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Ti")}
-	c.client = fake.NewClientset(claim)
+	c.Client = fake.NewClientset(claim)
 	if _, _, err := c.Adopt(pv, record.Migration{To: "csi"}); err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestValidateReturn(t *testing.T) {
 			c := newPVs(t)
 			pv := otherPV(t, c)
 			recordedAs(t, c, pv, pv.Name)
-			v, err := c.pools.Named("fast").Get(filepath.Base(pv.Spec.HostPath.Path))
+			v, err := c.Pools.Named("fast").Get(filepath.Base(pv.Spec.HostPath.Path))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -189,7 +189,7 @@ func TestValidateReturn(t *testing.T) {
 // A hostPath PV of this provisioner, whose hostname changed since.
 func TestValidateReturnOfOwn(t *testing.T) {
 	c := newPVs(t)
-	pool := c.pools.Named("legacy")
+	pool := c.Pools.Named("legacy")
 	pv := validPV(c, "wait")
 	_, name := c.Names(pv)
 	v, err := pool.Create(volume.Spec{Name: name, Bytes: 1 << 20, PV: pv.Name, Owner: ownerOf(pv)})
@@ -228,7 +228,7 @@ func emptied(t *testing.T, pv *corev1.PersistentVolume) {
 
 func recordedAs(t *testing.T, c *PVs, pv *corev1.PersistentVolume, name string) {
 	t.Helper()
-	_, err := c.pools.Named("fast").Adopt(volume.Spec{
+	_, err := c.Pools.Named("fast").Adopt(volume.Spec{
 		Name: filepath.Base(pv.Spec.HostPath.Path), Bytes: 1, PV: name, Owner: ownerOf(pv),
 	})
 	if err != nil {
@@ -241,7 +241,7 @@ func recordedAs(t *testing.T, c *PVs, pv *corev1.PersistentVolume, name string) 
 func TestSuccessorsAreMarked(t *testing.T) {
 	c := newPVs(t)
 	registeredAs(t, c, "new", "")
-	pool := c.pools.Named("legacy")
+	pool := c.Pools.Named("legacy")
 	old := validPV(c, "wait")
 	old.UID, old.Annotations[contract.AnnNodeUID] = "first", "older"
 	csi := contract.MigratedCSIPV(old, contract.CSIProvisioner, old.Name, pool.Name(), *old.Spec.Capacity.Storage(), c.At(pool))

@@ -16,7 +16,7 @@ import (
 // if the Node's annotation gives the volume up: the operator gives up only what both name.
 func (p *PVs) reportPool(ctx context.Context, pv *corev1.PersistentVolume) error {
 	id := pv.Annotations[contract.AnnPool]
-	if id == "" || !identity.GivesUp(p.node.GiveUp(), p.node.UID(), pv.Annotations[contract.AnnNodeUID], id) {
+	if id == "" || !identity.GivesUp(p.Node.GiveUp(), p.Node.UID(), pv.Annotations[contract.AnnNodeUID], id) {
 		return nil
 	}
 	if p.notOpenFor(id) < reportAfter {
@@ -25,13 +25,13 @@ func (p *PVs) reportPool(ctx context.Context, pv *corev1.PersistentVolume) error
 	if pool, _ := p.Names(pv); pool != nil && pool.NotOffered() != "" {
 		return nil // by a setting, which proves nothing about its disk
 	}
-	return p.report(ctx, pv, identity.PoolMissing(p.node.UID()))
+	return p.report(ctx, pv, identity.PoolMissing(p.Node.UID()))
 }
 
 // notOpenFor returns for how long calls found the pool with that UUID not open, 0 if it is
 // open. The caller calls it at least once every resync.
 func (p *PVs) notOpenFor(id string) time.Duration {
-	open := slices.ContainsFunc(p.pools.All(), func(pool *volume.Pool) bool { return pool.ID() == id && pool.Ready() == nil })
+	open := slices.ContainsFunc(p.Pools.All(), func(p *volume.Pool) bool { return p.ID() == id && p.Ready() == nil })
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if open {
@@ -50,14 +50,14 @@ func (p *PVs) notOpenFor(id string) time.Duration {
 // PV names an earlier Node: the pool came to this one without the volume.
 func (p *PVs) reportVolume(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool,
 	directory string) error {
-	if uid := pv.Annotations[contract.AnnNodeUID]; uid == "" || uid == p.node.UID() || !volumeGone(pv, pool, directory) {
+	if uid := pv.Annotations[contract.AnnNodeUID]; uid == "" || uid == p.Node.UID() || !volumeGone(pv, pool, directory) {
 		return nil
 	}
-	return p.report(ctx, pv, identity.VolumeIsMissing(p.node.UID()))
+	return p.report(ctx, pv, identity.VolumeIsMissing(p.Node.UID()))
 }
 
 func (p *PVs) report(ctx context.Context, pv *corev1.PersistentVolume, missing string) error {
-	if pv.Annotations[contract.AnnMissing] == missing || !p.node.MayPatchPVs() {
+	if pv.Annotations[contract.AnnMissing] == missing || !p.Node.MayPatchPVs() {
 		return nil
 	}
 	return p.patchMeta(ctx, pv, "annotations", map[string]any{contract.AnnMissing: missing})

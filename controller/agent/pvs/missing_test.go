@@ -32,7 +32,7 @@ func registeredAs(t *testing.T, p *PVs, uid, giveUp string) {
 	if info.UID() != uid {
 		t.Fatalf("UID %q", info.UID())
 	}
-	p.node = info
+	p.Node = info
 }
 
 // TestReportMissing syncs a PV of an earlier Node whose pool is not at its path, or came without
@@ -118,7 +118,7 @@ func TestReportMissing(t *testing.T) {
 // TestNotOpenForAWhile has a pool come and go: it is not open only since it was open last.
 func TestNotOpenForAWhile(t *testing.T) {
 	p := newPVs(t)
-	pool := p.pools.All()[0]
+	pool := p.Pools.All()[0]
 	p.notOpen[pool.ID()] = time.Now().Add(-time.Hour)
 	if got := p.notOpenFor(pool.ID()); got != 0 || len(p.notOpen) > 0 {
 		t.Errorf("an open pool is not open for %s", got)

@@ -25,10 +25,10 @@ func TestPoolThatIsNotOffered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.pools, err = volume.NewPools(out); err != nil {
+		if p.Pools, err = volume.NewPools(out); err != nil {
 			t.Fatal(err)
 		}
-		p.backends = []*backend{p.backend(backends.HostPath(p.node, backends.Served{Dialect: contract.Own(false), Pools: []*volume.Pool{out}}))}
+		p.backends = []*backend{p.backend(backends.HostPath(p.Node, backends.Served{Dialect: contract.Own(false), Pools: []*volume.Pool{out}}))}
 		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-1", UID: "pv-uid", Annotations: map[string]string{
 			contract.AnnProvisionedBy: contract.HostPathProvisioner, contract.AnnPool: "6e0c", contract.AnnNodeUID: "old",
 		}}}

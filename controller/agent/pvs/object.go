@@ -24,7 +24,7 @@ const livedAtLeast = 10 * time.Second
 func (p *PVs) object(pv *corev1.PersistentVolume, pool *volume.Pool, r record.Record) identity.Object {
 	o := identity.Object{
 		Recorded: r.PVUID, RecordedCluster: r.Cluster, NeverBound: r.State == record.Ready, Made: r.Created,
-		UID: string(pv.UID), Created: pv.CreationTimestamp.Time, Cluster: p.node.Cluster(),
+		UID: string(pv.UID), Created: pv.CreationTimestamp.Time, Cluster: p.Node.Cluster(),
 		Successor: succeeds(pv, r.Migration.Finished()),
 		Confirmed: pv.UID != "" && pv.Annotations[contract.AnnDeleteVolume] == string(pv.UID),
 	}
@@ -59,7 +59,7 @@ func (p *PVs) recognize(ctx context.Context, pv *corev1.PersistentVolume, pool *
 	if pv.Status.Phase != corev1.VolumeBound {
 		return nil
 	}
-	claim, err := live.ClaimOf(ctx, p.client, pv)
+	claim, err := live.ClaimOf(ctx, p.Client, pv)
 	switch {
 	case claim == nil || err != nil:
 		return err
@@ -84,7 +84,7 @@ func (p *PVs) mayDelete(pv *corev1.PersistentVolume, o identity.Object) error {
 // not allow the deletion, or the volume is not this PV's.
 func (p *PVs) warnUndeletable(ctx context.Context, pv *corev1.PersistentVolume, why error) {
 	if why != nil && contract.Released(pv) && contract.Leaving(pv) {
-		p.events.Warn(ctx, events.PV(pv), "deletes", events.VolumeFailedDelete,
-			fmt.Sprintf("node %s: %v", p.node.Name(), why))
+		p.Events.Warn(ctx, events.PV(pv), "deletes", events.VolumeFailedDelete,
+			fmt.Sprintf("node %s: %v", p.Node.Name(), why))
 	}
 }

@@ -40,7 +40,7 @@ func newLife(t *testing.T, className string) *life {
 	l.pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 	l.pv.Status.Phase = corev1.VolumePending
 	l.pool, l.name = l.Names(l.pv)
-	spec := volume.Spec{Name: l.name, Bytes: 1 << 20, PV: l.pv.Name, Owner: ownerOf(l.pv), Cluster: l.node.Cluster()}
+	spec := volume.Spec{Name: l.name, Bytes: 1 << 20, PV: l.pv.Name, Owner: ownerOf(l.pv), Cluster: l.Node.Cluster()}
 	if _, err := l.pool.Create(spec); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func (l *life) again() {
 func (l *life) released() { l.claim, l.pv.Status.Phase = nil, corev1.VolumeReleased }
 
 // in makes the cluster another one.
-func (l *life) in(cluster types.UID) { l.node = infoOf(l.t, cluster) }
+func (l *life) in(cluster types.UID) { l.Node = infoOf(l.t, cluster) }
 
 // serve replaces the API server by one with PV and claim.
 func (l *life) serve() {
@@ -72,7 +72,7 @@ func (l *life) serve() {
 	if l.claim != nil {
 		l.client = fake.NewClientset(l.pv, l.claim)
 	}
-	l.PVs.client, l.events = l.client, events.New(l.client, "node-01")
+	l.PVs.Client, l.Events = l.client, events.New(l.client, "node-01")
 }
 
 // see has the agent sync the PV, and returns the events that it wrote about it.

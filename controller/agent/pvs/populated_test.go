@@ -42,7 +42,7 @@ func TestRebindWithoutPods(t *testing.T) {
 		}
 		return http.StatusOK, k.next
 	})
-	k.events = events.New(k.client, k.node.Name())
+	k.Events = events.New(k.Client, k.Node.Name())
 	if owner, err := k.reconcileClaim(t); owner != testUID || !errors.Is(err, errPending) {
 		t.Errorf("the volume is %s's, %v", owner, err)
 	}
@@ -115,7 +115,7 @@ func TestVolumeGoneMeanwhile(t *testing.T) {
 			}
 			return http.StatusOK, now
 		})
-		c.events = events.New(c.client, c.node.Name())
+		c.Events = events.New(c.Client, c.Node.Name())
 		if err := c.sync(t.Context(), seen.Name); err != nil || warnings != row.want {
 			t.Errorf("%s: %d warnings, %v; want %d", what, warnings, err, row.want)
 		}

@@ -75,15 +75,9 @@ type Claims interface {
 //
 // The caller runs the Informer, then calls Sweep, Watch and Run, in this order.
 type PVs struct {
-	client            kubernetes.Interface
-	node              Node
-	events            *events.Recorder
-	pools             *volume.Pools
-	backends          []*backend
-	otherProvisioners []contract.Dialect
-	changed           func(*volume.Pool)
-
-	nodes *otherNodes // that marks of PVs name
+	Config
+	backends []*backend
+	nodes    *otherNodes // that marks of PVs name
 
 	claims   Claims // set by Watch
 	informer cache.SharedIndexInformer
@@ -107,8 +101,7 @@ type place struct {
 // New returns PVs that are not watched yet.
 func New(c Config) *PVs {
 	p := &PVs{
-		client: c.Client, node: c.Node, events: c.Events, pools: c.Pools, otherProvisioners: c.Others, changed: c.Changed,
-		notOpen: map[string]time.Time{}, sighted: map[place]sighting{},
+		Config: c, notOpen: map[string]time.Time{}, sighted: map[place]sighting{},
 		wake: make(chan struct{}, 1), queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast),
 			workqueue.TypedRateLimitingQueueConfig[string]{Name: "pvs"}),
@@ -123,7 +116,7 @@ func New(c Config) *PVs {
 	return p
 }
 
-func (p *PVs) backend(b *backends.Backend) *backend { return &backend{b, p.node, p.nodes} }
+func (p *PVs) backend(b *backends.Backend) *backend { return &backend{b, p.Node, p.nodes} }
 
 // Informer returns the informer of this node's PVs.
 func (p *PVs) Informer() cache.SharedIndexInformer { return p.informer }

@@ -103,22 +103,22 @@ func (p *PVs) nextClaim(ctx context.Context, pv *corev1.PersistentVolume, pool *
 		return none, false, fmt.Errorf("%w; to rebind a retained volume to another claim, confirm with the pool's UUID "+
 			"that it belongs to the PV: kubectl annotate pv %s %s=%s", mismatch, pv.Name, contract.AnnPool, pool.ID())
 	}
-	before, err := live.Claim(ctx, p.client, v.Owner)
+	before, err := live.Claim(ctx, p.Client, v.Owner)
 	if err != nil {
 		return none, false, err
 	}
-	now, err := live.PV(ctx, p.client, pv.Name)
+	now, err := live.PV(ctx, p.Client, pv.Name)
 	switch {
 	case err != nil:
 		return none, false, err
 	case now == nil, now.UID != pv.UID, contract.ClaimUID(now) != contract.ClaimUID(pv), contract.ClaimUID(now) == "":
 		return none, false, errPending
 	}
-	claim, err := live.ClaimOf(ctx, p.client, now)
+	claim, err := live.ClaimOf(ctx, p.Client, now)
 	if err != nil {
 		return none, false, err
 	}
-	if err := checkNextClaim(now, claim, v.Cluster == "" || v.Cluster == p.node.Cluster()); err != nil {
+	if err := checkNextClaim(now, claim, v.Cluster == "" || v.Cluster == p.Node.Cluster()); err != nil {
 		return none, false, err
 	}
 	next = ownerOf(now)
@@ -136,18 +136,18 @@ func (p *PVs) nextClaim(ctx context.Context, pv *corev1.PersistentVolume, pool *
 // pod does, or if the agent may not list pods, and an ErrNotReady if the API server does
 // not answer. It records an event if the agent may not list pods.
 func (p *PVs) unused(ctx context.Context, pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) error {
-	pods, err := p.client.CoreV1().Pods(claim.Namespace).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", p.node.Name()).String(),
+	pods, err := p.Client.CoreV1().Pods(claim.Namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", p.Node.Name()).String(),
 	})
 	key := claim.Namespace + "/" + claim.Name
 	switch {
 	case apierrors.IsForbidden(err):
-		p.events.Note(ctx, events.PV(pv), "users", events.VolumeKept, fmt.Sprintf(
+		p.Events.Note(ctx, events.PV(pv), "users", events.VolumeKept, fmt.Sprintf(
 			"node %s keeps the volume for claim %s until that claim is gone: the agent may not list the pods that use it; "+
-				"delete that claim, or grant the permission \"list pods\" (manifests/examples/populators)", p.node.Name(), key))
+				"delete that claim, or grant the permission \"list pods\" (manifests/examples/populators)", p.Node.Name(), key))
 		return fmt.Errorf("%w: no permission to list the pods that use claim %s: %w", errPending, key, err)
 	case err != nil:
-		return live.Unanswered{Request: "list the pods of namespace " + claim.Namespace + " on node " + p.node.Name(),
+		return live.Unanswered{Request: "list the pods of namespace " + claim.Namespace + " on node " + p.Node.Name(),
 			Err: err}
 	}
 	if pod := contract.ClaimUsers(pods.Items)[key]; pod != "" {

@@ -55,8 +55,8 @@ func TestRebind(t *testing.T) {
 		"the claim has another PV":             {func(k *retained) { k.next.Spec.VolumeName = "pvc-other" }, "has PV pvc-other"},
 		"the claim is gone, the PV not known":  {func(k *retained) { k.next = nil }, pending},
 		"a claim of the name":                  {func(k *retained) { k.next.UID = "third" }, pending},
-		"gone, in another cluster":             {func(k *retained) { k.release(); k.node = infoOf(t, "c2") }, "another cluster"},
-		"bound, in another cluster":            {func(k *retained) { k.node = infoOf(t, "c2") }, ""},
+		"gone, in another cluster":             {func(k *retained) { k.release(); k.Node = infoOf(t, "c2") }, "another cluster"},
+		"bound, in another cluster":            {func(k *retained) { k.Node = infoOf(t, "c2") }, ""},
 	} {
 		for _, className := range []string{"wait", "csi"} {
 			k := newRetained(t, className)

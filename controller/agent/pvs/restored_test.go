@@ -40,7 +40,7 @@ func TestRestoredPV(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			p := newPVs(t)
-			pool := p.pools.Named(row.pool)
+			pool := p.Pools.Named(row.pool)
 			name := "pvc-" + testUID
 			made, err := pool.Create(volume.Spec{Name: name, Bytes: 1 << 20, PV: name, ReclaimPolicy: row.policy,
 				Owner: record.Owner{Namespace: "default", Name: "data", UID: testUID}})
@@ -75,7 +75,7 @@ func TestRestoredPV(t *testing.T) {
 // A volume that no PV of this agent can name, or whose record names none, is refused.
 func TestRestoredPVIsRefused(t *testing.T) {
 	p := newPVs(t)
-	pool := p.pools.Named("legacy")
+	pool := p.Pools.Named("legacy")
 	v := volume.Volume{Record: record.Record{Name: "pvc-1", PV: "pvc-1", State: record.Bound}, Path: filepath.Join(pool.Path(), "pvc-1")}
 	for what, row := range map[string]struct {
 		edit func(*volume.Volume)

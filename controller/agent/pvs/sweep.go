@@ -45,7 +45,7 @@ var labelPause = timing.Scaled(10 * time.Second)
 // It reads every PV of the cluster, a page at a time, so it runs rarely.
 func (p *PVs) Sweep(ctx context.Context) error {
 	var unlabelled, migratable []corev1.PersistentVolume
-	err := live.EachPV(ctx, p.client, func(pv *corev1.PersistentVolume) bool {
+	err := live.EachPV(ctx, p.Client, func(pv *corev1.PersistentVolume) bool {
 		pv.ManagedFields = nil
 		switch {
 		case p.isMigratable(pv):
@@ -66,14 +66,14 @@ func (p *PVs) Sweep(ctx context.Context) error {
 // lacksLabel reports whether a PV names this node but lacks its label. The PV is not validated.
 func (p *PVs) lacksLabel(pv *corev1.PersistentVolume) bool {
 	b := p.backendOf(pv)
-	return b != nil && pv.Labels[contract.LabelNode] != contract.LabelValue(p.node.Name()) && b.OfThisNode(pv)
+	return b != nil && pv.Labels[contract.LabelNode] != contract.LabelValue(p.Node.Name()) && b.OfThisNode(pv)
 }
 
 // label writes the node label to the PVs that the last sweep found without it, so that the
 // watch reports them. It records an event on a PV that it refuses. It reports whether
 // some PVs must wait until their pool is ready.
 func (p *PVs) label(ctx context.Context) (later bool) {
-	if !p.node.MayPatchPVs() {
+	if !p.Node.MayPatchPVs() {
 		return false // watchPVs needs no labels then
 	}
 	for _, pv := range *p.unlabelled.Load() {
@@ -87,7 +87,7 @@ func (p *PVs) label(ctx context.Context) (later bool) {
 			p.refuse(ctx, &pv, err)
 			continue
 		}
-		label := map[string]string{contract.LabelNode: contract.LabelValue(p.node.Name())}
+		label := map[string]string{contract.LabelNode: contract.LabelValue(p.Node.Name())}
 		if err := p.patchMeta(ctx, &pv, "labels", label); err != nil {
 			klog.FromContext(ctx).Error(err, "Cannot label a PV of this node", "PV", pv.Name)
 		}
@@ -105,7 +105,7 @@ func (p *PVs) patchMeta(ctx context.Context, pv *corev1.PersistentVolume, field 
 	if err != nil {
 		return err
 	}
-	_, err = p.client.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = p.Client.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
@@ -166,7 +166,7 @@ func (p *PVs) sweepForever(ctx context.Context) {
 
 // sweepEvery returns the least pause between two sweeps without a request.
 func (p *PVs) sweepEvery() time.Duration {
-	if len(p.otherProvisioners) > 0 {
+	if len(p.Others) > 0 {
 		return sweepOften
 	}
 	return sweepEvery
@@ -180,7 +180,7 @@ func (p *PVs) Expected(of *volume.Pool) pooldir.Expected {
 	for _, pv := range p.All() {
 		pool, directory := p.Names(pv)
 		switch id := pv.Annotations[contract.AnnPool]; {
-		case pool != of, pv.Annotations[contract.AnnGivenUp] == p.node.UID() && p.node.UID() != "":
+		case pool != of, pv.Annotations[contract.AnnGivenUp] == p.Node.UID() && p.Node.UID() != "":
 		case id == "":
 			e.Volumes = append(e.Volumes, directory)
 		case !slices.Contains(e.IDs, id):

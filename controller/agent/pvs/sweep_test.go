@@ -19,7 +19,7 @@ import (
 // sweeping runs the loop of the sweeps in a bubble of synctest, and returns a function that lets
 // time pass and returns how many lists of PVs there were in it.
 func sweeping(t *testing.T, p *PVs, c *fake.Clientset) (during func(time.Duration) int) {
-	p.client, p.wake = apitest.Listing(c), make(chan struct{}, 1)
+	p.Client, p.wake = apitest.Listing(c), make(chan struct{}, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	go p.sweepForever(ctx)
 	t.Cleanup(func() {
@@ -68,7 +68,7 @@ func TestSweepsAreNotDelayed(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			p := newPVs(t)
 			if row.others {
-				p.otherProvisioners, _ = contract.ParseProvisioners(contract.LocalPathProvisioner)
+				p.Others, _ = contract.ParseProvisioners(contract.LocalPathProvisioner)
 			}
 			synctest.Test(t, func(t *testing.T) {
 				c := fake.NewClientset(&corev1.PersistentVolume{})

@@ -31,7 +31,7 @@ const unfinishedAge = 30 * time.Second
 // created. The recovery repeats steps that failed because the disk was full.
 func (p *PVs) rollBackForever(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		for _, pool := range p.pools.All() {
+		for _, pool := range p.Pools.All() {
 			p.rollBackIn(ctx, pool)
 		}
 	}, unfinishedEvery)
@@ -61,7 +61,7 @@ func (p *PVs) rollBackIn(ctx context.Context, pool *volume.Pool) {
 		switch err := pool.RollBack(v.Name); {
 		case err == nil:
 			log.Info("Removed an empty volume that no PV needs", "volume", v.Name)
-			p.changed(pool)
+			p.Changed(pool)
 			p.claims.Retry()
 			p.SweepSoon() // another provisioner may have saved the claim's PV, which has no node label
 		case errors.Is(err, fault.ErrNotEmpty):
@@ -137,14 +137,14 @@ func (p *PVs) NamesOther(pv *corev1.PersistentVolume, pool *volume.Pool, name st
 // abandoned reports whether no PV will ever need the volume: its claim and its PV are gone,
 // or the PV of that name names another volume. It reads the API server, not a cache.
 func (p *PVs) abandoned(ctx context.Context, pool *volume.Pool, v volume.Volume) (bool, error) {
-	pv, err := live.PV(ctx, p.client, v.PV)
+	pv, err := live.PV(ctx, p.Client, v.PV)
 	if err != nil {
 		return false, err
 	}
 	if pv != nil {
 		return p.NamesOther(pv, pool, v.Name), nil
 	}
-	claim, err := live.Claim(ctx, p.client, v.Owner)
+	claim, err := live.Claim(ctx, p.Client, v.Owner)
 	return claim == nil && err == nil, err
 }
 
@@ -162,7 +162,7 @@ func (p *PVs) Discard(ctx context.Context, pool *volume.Pool, v volume.Volume,
 		return fmt.Errorf("the empty volume at %s, which does not fit, is removed and made anew when it is %s old, because "+
 			"its PV may still be saved", v.Path, unfinishedAge)
 	}
-	switch pv, err := live.PV(ctx, p.client, name); {
+	switch pv, err := live.PV(ctx, p.Client, name); {
 	case err != nil:
 		return err
 	case pv != nil:
@@ -177,17 +177,17 @@ func (p *PVs) Discard(ctx context.Context, pool *volume.Pool, v volume.Volume,
 	}
 	klog.FromContext(ctx).Info("Removed an empty volume that does not fit what its claim requests now", "volume", v.Path,
 		"claim", v.Owner)
-	p.changed(pool)
+	p.Changed(pool)
 	return nil
 }
 
 // isRemote reports whether a PV of any backend requires another node, and no mark of it is this
 // node's. It returns false for a PV that requires no node.
 func (p *PVs) isRemote(pv *corev1.PersistentVolume) bool {
-	if m := backends.CommonMarks(pv, p.node); m.NodeUID || m.Label.Own ||
-		pv.Annotations[contract.AnnProvisionOnNode] == p.node.Name() {
+	if m := backends.CommonMarks(pv, p.Node); m.NodeUID || m.Label.Own ||
+		pv.Annotations[contract.AnnProvisionOnNode] == p.Node.Name() {
 		return false
 	}
 	hostname, node := contract.Hostname(pv), contract.TopologyOf(pv)
-	return hostname != "" && !backends.At(p.node).IsNamed(hostname) || node != "" && node != p.node.Name()
+	return hostname != "" && !backends.At(p.Node).IsNamed(hostname) || node != "" && node != p.Node.Name()
 }

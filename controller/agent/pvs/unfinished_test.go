@@ -19,7 +19,7 @@ import (
 // TestUnfinished has one reason to keep the volume a row.
 func TestUnfinished(t *testing.T) {
 	c := newPVs(t)
-	pool := c.pools.All()[0]
+	pool := c.Pools.All()[0]
 	pv := validPV(c, "now")
 	v, err := pool.Create(volume.Spec{Name: pv.Name, Bytes: 1, PV: pv.Name, Owner: ownerOf(pv), Cluster: "c"})
 	if err != nil {
@@ -57,7 +57,7 @@ func TestUnfinished(t *testing.T) {
 	if c.unfinished(pool, old) {
 		t.Error("a volume whose PV is saved is unfinished")
 	}
-	pv.Annotations[contract.AnnPool] = c.pools.Named("fast").ID()
+	pv.Annotations[contract.AnnPool] = c.Pools.Named("fast").ID()
 	if !c.unfinished(pool, old) {
 		t.Error("a volume whose PV names another pool is finished")
 	}
@@ -87,7 +87,7 @@ func TestDiscard(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			c := newPVs(t)
-			pool := c.pools.All()[0]
+			pool := c.Pools.All()[0]
 			v, err := pool.Create(volume.Spec{Name: name, Bytes: 1, PV: name, Owner: record.Owner{UID: string(claim.UID)}, Cluster: "c"})
 			if err != nil {
 				t.Fatal(err)
@@ -118,7 +118,7 @@ func TestDiscard(t *testing.T) {
 // known.
 func TestAgeAfterAClockThatWasAhead(t *testing.T) {
 	c := newPVs(t)
-	pool, other := c.pools.Named("legacy"), c.pools.Named("fast")
+	pool, other := c.Pools.Named("legacy"), c.Pools.Named("fast")
 	synctest.Test(t, func(t *testing.T) {
 		ahead := time.Now().Add(10 * 365 * 24 * time.Hour)
 		v := volume.Volume{Record: record.Record{Name: "pvc-1", PV: "pvc-1", State: record.Ready, Created: ahead, Trash: "a"}}
@@ -154,7 +154,7 @@ func TestAgeAfterAClockThatWasAhead(t *testing.T) {
 // the pool is.
 func TestNamesOther(t *testing.T) {
 	c := newPVs(t)
-	pool := c.pools.Named("legacy")
+	pool := c.Pools.Named("legacy")
 	remote := func(pv *corev1.PersistentVolume) {
 		delete(pv.Labels, contract.LabelNode)
 		delete(pv.Annotations, contract.AnnProvisionOnNode)

@@ -66,7 +66,7 @@ func TestUnservedPV(t *testing.T) {
 				if setting == "" {
 					p.backends = p.backends[1:] // CSI alone
 				}
-				pool := p.pools.Named("legacy")
+				pool := p.Pools.Named("legacy")
 				dir := pool.Path()
 				if row.elsewhere {
 					dir = "/opt/local-path-provisioner"
@@ -91,14 +91,14 @@ func TestUnservedPV(t *testing.T) {
 					}
 				}
 				if row.migrated {
-					p.otherProvisioners, _ = contract.ParseProvisioners(pv.Annotations[contract.AnnProvisionedBy])
+					p.Others, _ = contract.ParseProvisioners(pv.Annotations[contract.AnnProvisionedBy])
 				}
 				if err := p.informer.GetStore().Add(pv); err != nil {
 					t.Fatal(err)
 				}
 				client := fake.NewClientset(pv)
-				p.client, p.events = client, events.New(client, "node-01")
-				defer p.events.Close()
+				p.Client, p.Events = client, events.New(client, "node-01")
+				defer p.Events.Close()
 				if err := p.sync(t.Context(), pv.Name); err != nil {
 					t.Fatal(err)
 				}
@@ -120,7 +120,7 @@ func TestUnservedPV(t *testing.T) {
 // A pool is expected where a PV of a provisioner names it that the agent served before.
 func TestUnservedPVExpectsItsPool(t *testing.T) {
 	p := newPVs(t)
-	pool := p.pools.Named("legacy")
+	pool := p.Pools.Named("legacy")
 	for _, pv := range []*corev1.PersistentVolume{unservedPV(t, "local-path", pool.Path(), "6e0c"), unservedPV(t, "local-path", "/elsewhere", "9f8e")} {
 		pv.Name += pv.Annotations[contract.AnnPool]
 		if err := p.informer.GetStore().Add(pv); err != nil {

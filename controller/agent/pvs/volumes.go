@@ -38,7 +38,7 @@ func (p *PVs) Validate(ctx context.Context, pv *corev1.PersistentVolume,
 	if fresh {
 		maxAge = 0
 	}
-	if other := contract.MadeBy(pv, p.otherProvisioners); other != nil {
+	if other := contract.MadeBy(pv, p.Others); other != nil {
 		p.askNodes(ctx, p.foreign(other), pv, maxAge)
 		return p.validateOther(other, pv)
 	}

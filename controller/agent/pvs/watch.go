@@ -47,16 +47,16 @@ func (p *PVs) claimChanged(obj any) {
 // permission to patch PVs the agent can label none, so it watches all PVs of the
 // cluster and keeps those that are this node's.
 func (p *PVs) watchPVs() cache.SharedIndexInformer {
-	selector := labels.Set{contract.LabelNode: contract.LabelValue(p.node.Name())}.String()
+	selector := labels.Set{contract.LabelNode: contract.LabelValue(p.Node.Name())}.String()
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 			return p.list(ctx, selector)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			if p.node.MayPatchPVs() {
+			if p.Node.MayPatchPVs() {
 				o.LabelSelector = selector
 			}
-			w, err := p.client.CoreV1().PersistentVolumes().Watch(ctx, o)
+			w, err := p.Client.CoreV1().PersistentVolumes().Watch(ctx, o)
 			if err == nil && o.LabelSelector == "" {
 				w = watch.Filter(w, p.filterWatch)
 			}
@@ -67,11 +67,11 @@ func (p *PVs) watchPVs() cache.SharedIndexInformer {
 }
 
 func (p *PVs) list(ctx context.Context, selector string) (runtime.Object, error) {
-	if !p.node.MayPatchPVs() {
+	if !p.Node.MayPatchPVs() {
 		selector = ""
 	}
 	var kept corev1.PersistentVolumeList
-	version, err := live.ListPVs(ctx, p.client, selector, func(pv *corev1.PersistentVolume) bool {
+	version, err := live.ListPVs(ctx, p.Client, selector, func(pv *corev1.PersistentVolume) bool {
 		if selector != "" || p.isWatched(pv) {
 			kept.Items = append(kept.Items, *pv)
 		}
@@ -83,7 +83,7 @@ func (p *PVs) list(ctx context.Context, selector string) (runtime.Object, error)
 
 // isWatched reports whether a PV has the label of this node, or names this node without it.
 func (p *PVs) isWatched(pv *corev1.PersistentVolume) bool {
-	return pv.Labels[contract.LabelNode] == contract.LabelValue(p.node.Name()) || p.lacksLabel(pv)
+	return pv.Labels[contract.LabelNode] == contract.LabelValue(p.Node.Name()) || p.lacksLabel(pv)
 }
 
 // filterWatch filters a watch of all PVs as a selector would: it reports a PV that no longer

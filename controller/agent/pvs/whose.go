@@ -107,12 +107,12 @@ func (o *otherNodes) lookUp(ctx context.Context, client kubernetes.Interface, n 
 func (p *PVs) askNodes(ctx context.Context, b *backend, pv *corev1.PersistentVolume, maxAge time.Duration) {
 	marks := b.Marks(pv)
 	if a := marks.Affinity; a.Host && !a.Own && a.Value != "" {
-		p.node.ReadAgain(ctx, maxAge)
-		p.node.ReadFormer(ctx, maxAge)
+		p.Node.ReadAgain(ctx, maxAge)
+		p.Node.ReadFormer(ctx, maxAge)
 		marks = b.Marks(pv)
 	}
 	marks.Volume = true
-	identity.WhoseVolume(marks, func(n identity.Name) identity.Existence { return p.nodes.ask(ctx, p.client, n, maxAge) })
+	identity.WhoseVolume(marks, func(n identity.Name) identity.Existence { return p.nodes.ask(ctx, p.Client, n, maxAge) })
 }
 
 // whose returns nil if the volume of a PV with these marks is this node's, as far as the answers
@@ -136,11 +136,11 @@ func (o *otherNodes) whose(marks identity.PV, node Node) error {
 // cluster that changes as deleted; syncVanished ignores one that neither names this node nor has a
 // record here. The error means that the PV must be handled again.
 func (p *PVs) syncVanished(ctx context.Context, name string) error {
-	if !p.node.MayPatchPVs() {
+	if !p.Node.MayPatchPVs() {
 		return nil // then the watch does not select by the label
 	}
-	pv, err := live.PV(ctx, p.client, name)
-	if pv == nil || err != nil || pv.Labels[contract.LabelNode] == contract.LabelValue(p.node.Name()) {
+	pv, err := live.PV(ctx, p.Client, name)
+	if pv == nil || err != nil || pv.Labels[contract.LabelNode] == contract.LabelValue(p.Node.Name()) {
 		return err
 	}
 	b := p.backendOf(pv)
@@ -161,7 +161,7 @@ func (p *PVs) syncVanished(ctx context.Context, name string) error {
 	}
 	klog.FromContext(ctx).Info("Writing the node label again, which another client changed", "PV", name, "found",
 		pv.Labels[contract.LabelNode])
-	return p.patchMeta(ctx, pv, "labels", map[string]string{contract.LabelNode: contract.LabelValue(p.node.Name())})
+	return p.patchMeta(ctx, pv, "labels", map[string]string{contract.LabelNode: contract.LabelValue(p.Node.Name())})
 }
 
 // isRecorded reports whether a pool, which may be nil, has the record of a PV's volume.

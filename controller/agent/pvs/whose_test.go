@@ -122,7 +122,7 @@ func TestVanishedPVIsHandled(t *testing.T) {
 		return true, &corev1.PersistentVolumeList{}, nil
 	})
 	client.PrependWatchReactor("persistentvolumes", clienttesting.DefaultWatchReactor(events, nil))
-	c.client = client
+	c.Client = client
 	claims := informers.NewSharedInformerFactory(client, 0).Core().V1().PersistentVolumeClaims().Informer()
 	if err := c.Watch(deletions{}, claims); err != nil {
 		t.Fatal(err)
@@ -166,9 +166,9 @@ func TestVanishedPVOfAnother(t *testing.T) {
 		}
 		pv.Annotations[contract.AnnProvisionedBy] = contract.LocalPathProvisioner
 		client := fake.NewClientset(pv)
-		c.client, c.events = client, events.New(client, c.node.Name())
+		c.Client, c.Events = client, events.New(client, c.Node.Name())
 		err := c.syncVanished(t.Context(), pv.Name)
-		c.events.Close()
+		c.Events.Close()
 		for _, a := range client.Actions() {
 			if err != nil || a.GetVerb() != "get" {
 				t.Errorf("%s: %v, %+v, want only a look at it", what, err, a)
@@ -216,8 +216,8 @@ func TestHostnameChanged(t *testing.T) {
 		if err := info.Read(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		c.node = info
-		for i, b := range backendsOf(t, info, c.pools) {
+		c.Node = info
+		for i, b := range backendsOf(t, info, c.Pools) {
 			c.backends[i] = c.backend(b)
 		}
 		err := c.Delete(t.Context(), pv)

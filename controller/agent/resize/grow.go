@@ -66,7 +66,7 @@ func (r *Resizer) target(claim *corev1.PersistentVolumeClaim, pv *corev1.Persist
 		return nil
 	}
 	at := &target{claim: claim, pv: pv}
-	at.pool, at.v, at.err = r.ofNode.VolumeOf(pv)
+	at.pool, at.v, at.err = r.PVs.VolumeOf(pv)
 	if at.err != nil && !errors.Is(at.err, volume.ErrNotReady) {
 		return nil
 	}
@@ -85,7 +85,7 @@ func (r *Resizer) expand(at *target) (err error) {
 		return nil
 	}
 	if at.v, err = at.pool.Expand(at.v.Name, wanted); err == nil {
-		r.changed(at.pool)
+		r.Changed(at.pool)
 	}
 	return err
 }
@@ -128,11 +128,11 @@ func (r *Resizer) cached(key string) (*corev1.PersistentVolumeClaim, *corev1.Per
 // another claim has the name. Writes then name the versions that were read.
 func (r *Resizer) read(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) (
 	*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
-	c, err := live.NamedClaim(ctx, r.client, claim.Namespace, claim.Name)
+	c, err := live.NamedClaim(ctx, r.Client, claim.Namespace, claim.Name)
 	if err != nil || c == nil || c.UID != claim.UID {
 		return nil, nil, err
 	}
-	if pv, err = live.PV(ctx, r.client, pv.Name); pv == nil {
+	if pv, err = live.PV(ctx, r.Client, pv.Name); pv == nil {
 		return nil, nil, err
 	}
 	return c, pv, nil
@@ -144,7 +144,7 @@ func (r *Resizer) growPV(ctx context.Context, pv *corev1.PersistentVolume, size 
 		return nil
 	}
 	capacity := map[string]any{"capacity": corev1.ResourceList{corev1.ResourceStorage: size}}
-	if err := live.PatchPV(ctx, r.client, pv, nil, capacity, metav1.PatchOptions{}); err != nil {
+	if err := live.PatchPV(ctx, r.Client, pv, nil, capacity, metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("write the new size to PV %s: %w", pv.Name, err)
 	}
 	return nil
@@ -160,7 +160,7 @@ func (r *Resizer) patchStatus(ctx context.Context, claim *corev1.PersistentVolum
 	if err != nil {
 		return err
 	}
-	_, err = r.client.CoreV1().PersistentVolumeClaims(claim.Namespace).Patch(ctx, claim.Name,
+	_, err = r.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Patch(ctx, claim.Name,
 		types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if err != nil {
 		return fmt.Errorf("write the status of claim %s/%s: %w", claim.Namespace, claim.Name, err)

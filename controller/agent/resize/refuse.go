@@ -28,7 +28,7 @@ func (r *Resizer) refuse(ctx context.Context, key string, at *target, why error)
 		return err
 	}
 	wanted := contract.Bytes(at.claim)
-	r.events.Warn(ctx, events.Claim(at.claim), fmt.Sprintf("resize failed %d", wanted), events.VolumeResizeFailed, message)
+	r.Events.Warn(ctx, events.Claim(at.claim), fmt.Sprintf("resize failed %d", wanted), events.VolumeResizeFailed, message)
 	pause := r.failing.add(key, failure{uid: at.claim.UID, requested: wanted, pool: at.pool, missing: missing,
 		notReady: errors.Is(why, volume.ErrNotReady)})
 	result := resultFailed
@@ -48,11 +48,11 @@ func (r *Resizer) message(at *target, why error) (message string, missing int64)
 	var space *fault.SpaceError
 	if !errors.As(why, &space) {
 		return fmt.Sprintf("node %s cannot grow the volume of this claim to %s now: %v; the agent retries",
-			r.node, contract.Size(wanted), why), 0
+			r.Node, contract.Size(wanted), why), 0
 	}
 	if space.NoInodes {
 		return fmt.Sprintf("node %s cannot grow the volume of this claim to %s: the filesystem of %s has no free inodes; "+
-			"remove files there: the agent then grows the volume", r.node, contract.Size(wanted), at.pool.Path()), space.Wanted
+			"remove files there: the agent then grows the volume", r.Node, contract.Size(wanted), at.pool.Path()), space.Wanted
 	}
 	estimated := ""
 	if space.Estimate {
@@ -61,13 +61,13 @@ func (r *Resizer) message(at *target, why error) (message string, missing int64)
 	return fmt.Sprintf("node %s cannot grow the volume of this claim to %s: that is %s more, and %s of %s in %s are "+
 		"available (in bytes: increase %d, available %d%s, total %d); request less, or free space: the agent then grows "+
 		"the volume",
-		r.node, contract.Size(wanted), contract.Size(space.Wanted), contract.Size(space.Available),
+		r.Node, contract.Size(wanted), contract.Size(space.Wanted), contract.Size(space.Available),
 		contract.Size(space.Total), at.pool.Path(),
 		space.Wanted, space.Available, estimated, space.Total), space.Wanted
 }
 
 func (r *Resizer) succeeded(ctx context.Context, claim *corev1.PersistentVolumeClaim, bytes int64) {
 	r.results.WithLabelValues(resultGrown).Inc()
-	r.events.Note(ctx, events.Claim(claim), fmt.Sprintf("resized %d", bytes), events.VolumeResizeSuccessful,
-		fmt.Sprintf("node %s: the volume has %s now (%d bytes)", r.node, contract.Size(bytes), bytes))
+	r.Events.Note(ctx, events.Claim(claim), fmt.Sprintf("resized %d", bytes), events.VolumeResizeSuccessful,
+		fmt.Sprintf("node %s: the volume has %s now (%d bytes)", r.Node, contract.Size(bytes), bytes))
 }

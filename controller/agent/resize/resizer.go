@@ -61,11 +61,7 @@ type Config struct {
 
 // Resizer grows the volumes of one node. Make it with New; call Run once.
 type Resizer struct {
-	client  kubernetes.Interface
-	node    string
-	ofNode  PVs
-	events  Events
-	changed func(*volume.Pool)
+	Config
 
 	queue   workqueue.TypedRateLimitingInterface[string] // keys of claims
 	failing *failing
@@ -89,7 +85,7 @@ func New(c Config) (*Resizer, error) {
 		c.Changed = func(*volume.Pool) {}
 	}
 	return &Resizer{
-		client: c.Client, node: c.Node, ofNode: c.PVs, events: c.Events, changed: c.Changed,
+		Config: c,
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](errorFirst, errorLast),
 			workqueue.TypedRateLimitingQueueConfig[string]{Name: "resizes"}),
