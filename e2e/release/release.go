@@ -116,6 +116,7 @@ func (r *Release) writeFiles(ctx context.Context, work, files, notes string) err
 	}
 	for _, step := range []func() error{
 		func() error { return r.writeSBOMs(ctx, programs, files) },
+		func() error { return r.writeLicenses(ctx, files) },
 		func() error { return r.writeProvenance(ctx, files) },
 		func() error { return r.writeLayout(filepath.Join(work, "layout"), files) },
 		func() error { return r.writeChart(files) },
