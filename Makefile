@@ -26,7 +26,7 @@ export GOFLAGS := $(strip $(filter-out -trimpath,$(shell go env GOFLAGS)) -trimp
 export GORACE ?= atexit_sleep_ms=100
 
 .PHONY: help build test test-full test-help test-stale test-unit fuzz torture torture-power \
-  power bench lint lint-fast lint-shell measure image push release deploy demo demo-disks demo-single-node \
+  power bench lint lint-fast lint-shell vulncheck measure image push release deploy demo demo-disks demo-single-node \
   demo-local-path demo-operator bin/cluster cluster-up cluster-sync cluster-down clean
 
 help: ## list the targets
@@ -99,6 +99,9 @@ lint-fast: lint-shell ## gofmt, vet, staticcheck and shellcheck
 	  mv $(TOOLS)/staticcheck $(TOOLS)/staticcheck-$(STATICCHECK); }
 	go vet -tags disk,faults,vm,power ./... && $(TOOLS)/staticcheck-$(STATICCHECK) -tags disk,faults,vm,power ./...
 	cd e2e && go vet ./... && $(TOOLS)/staticcheck-$(STATICCHECK) ./...
+
+vulncheck: ## known vulnerabilities in code that the programs call; needs a way to vuln.go.dev
+	@e2e/vulncheck.sh ./cmd/...
 
 measure: ## how large packages, interfaces and the whole code are
 	@cd e2e && go run ./cmd/measure ..
