@@ -26,6 +26,8 @@ type reader struct {
 	rest   []pages.Command
 	values map[string]string // of placeholders
 	set    []string          // commands that set variables
+	// replace has what this cluster has in place of what the page names, if it is set.
+	replace *strings.Replacer
 }
 
 func follow(s *harness.Scene, page string) *reader {
@@ -65,6 +67,9 @@ func (r *reader) run(begins string) string {
 // shell runs a command with the cluster's kubectl at the top of the tree, after those that set
 // variables.
 func (r *reader) shell(command string) (string, error) {
+	if r.replace != nil {
+		command = r.replace.Replace(command)
+	}
 	script := strings.Join(append([]string{"set -eu"}, append(r.set, command)...), "\n")
 	cmd := exec.CommandContext(r.Context(), "bash", "-c", script)
 	cmd.Dir = root

@@ -26,9 +26,10 @@ var Elsewhere = map[string]string{
 	"docs/from-kubevirt.md": "TestReplaceOlder of nodes runs them",
 	"docs/from-local-path.md": "TestLocalPath of nodes and make demo-local-path: the form needs another class " +
 		"and directory",
-	"docs/helm.md":                     "they need Helm and the chart of a release: the tests of chart",
+	"docs/helm.md":                     "they need Helm: TestHelm of nodes follows it",
 	"docs/monitoring.md":               "they need Grafana: TestDashboard of suite",
 	"docs/node-gone.md":                "they delete Nodes: TestNodeGone of nodes",
+	"docs/openshift.md":                "they need OpenShift, which was not run",
 	"docs/operator.md":                 "make demo-operator, and TestOperator of nodes",
 	"docs/performance.md":              "they measure for hours",
 	"docs/raw-disks.md":                "they wipe disks: make demo-disks, and TestDisks of nodes",
@@ -46,7 +47,7 @@ type Command struct {
 }
 
 // begins matches the first line of a command.
-var begins = regexp.MustCompile(`^(kubectl|make|sed|for|[A-Za-z]+=)(\s|$|\S)`)
+var begins = regexp.MustCompile(`^(kubectl|helm|oc|make|sed|for|[A-Za-z]+=)(\s|$|\S)`)
 
 var assignment = regexp.MustCompile(`^[A-Za-z]+=\S`)
 

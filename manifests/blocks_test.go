@@ -1,0 +1,74 @@
+package manifests_test
+
+import (
+	"maps"
+	"path"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// The commands of docs/install.md and docs/helm.md are run by TestPages and TestHelm of e2e/nodes.
+// These are their other blocks.
+func TestBlocksOfInstall(t *testing.T) {
+	text := page(t, "docs/install.md")
+	image := one[*kustomization](t, "image/kustomization.yaml").Images[0]
+	all := blocks(text, "yaml")
+	if len(all) != 3 {
+		t.Fatalf("%d blocks", len(all))
+	}
+	for _, block := range all[:2] { // the image, alone and with a form's URL
+		var k kustomization
+		if err := yaml.UnmarshalStrict([]byte(block), &k); err != nil || len(k.Images) != 1 || k.Images[0].Name != image.Name {
+			t.Errorf("%v: the block sets another image than %s:\n%s", err, image.Name, block)
+		}
+		for _, r := range k.Resources {
+			_, dir, _ := strings.Cut(r, "//manifests/")
+			if dir, _, _ = strings.Cut(dir, "?ref="); len(render(t, dir)) == 0 {
+				t.Errorf("%s names no form", r)
+			}
+		}
+	}
+	// What deletes an overlay of a user's own, in a directory beside it and beside the checkout.
+	var k kustomization
+	if err := yaml.UnmarshalStrict([]byte(all[2]), &k); err != nil || len(k.Resources) != 1 || len(k.Components) != 1 {
+		t.Fatalf("%v: %+v", err, k)
+	}
+	component := path.Clean(strings.TrimPrefix(k.Components[0], "../hostpath-provisioner/manifests/"))
+	left := set{}
+	for _, o := range accumulate(t, render(t, "examples/own-disk"), component) {
+		left[identity(t, o)] = o
+	}
+	if want := rendered(t, "uninstall/csi"); !maps.EqualFunc(left, want, func(any, any) bool { return true }) {
+		t.Errorf("it deletes %v, want %v", left, want)
+	}
+}
+
+func TestBlocksOfSELinux(t *testing.T) {
+	_, text, found := strings.Cut(page(t, "docs/install.md"), "\n    spec:\n")
+	if !found {
+		t.Fatal("docs/install.md sets no categories")
+	}
+	text, _, _ = strings.Cut(text, "\n\n")
+	var pod corev1.Pod
+	if err := yaml.UnmarshalStrict([]byte("spec:\n"+strings.ReplaceAll("\n"+text, "\n    ", "\n")), &pod); err != nil || pod.Spec.SecurityContext.SELinuxOptions.Level == "" {
+		t.Errorf("%v: %+v", err, pod.Spec.SecurityContext)
+	}
+}
+
+func TestBlocksOfHelm(t *testing.T) {
+	all := blocks(page(t, "docs/helm.md"), "yaml")
+	if len(all) != 1 {
+		t.Fatalf("%d blocks", len(all))
+	}
+	var class storagev1.StorageClass
+	if err := yaml.UnmarshalStrict([]byte(all[0]), &class); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := text(t, plain(t, asJSON(t, &class))), text(t, plain(t, asJSON(t, one[*storagev1.StorageClass](t, "csi")))); got != want {
+		t.Errorf("the class is\n%s\nand in manifests/csi\n%s", got, want)
+	}
+}
