@@ -182,13 +182,14 @@ func TestKubeletPresets(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for set, words := range map[string]string{
 		"image.repository=registry.invalid/hostpath-provisioner": "set image.repository",
-		"form=sci":                          "form",
-		"pools[0].name=a,pools[0].path=srv": "path",
-		"pool=x":                            "pool",
-		"image.digest=latest":               "digest",
-		"kubelet.preset=k4s":                "preset",
-		"form=local-path,openshift=true":    "openshift: the form local-path has no",
-		"form=operator,metricsAuth=true":    "metricsAuth: the operator sets up",
+		"form=sci":                              "form",
+		"pools[0].name=a,pools[0].path=srv":     "path",
+		"pool=x":                                "pool",
+		"image.digest=latest":                   "digest",
+		"kubelet.preset=k4s":                    "preset",
+		"form=local-path,openshift=true":        "openshift: the form local-path has no",
+		"form=operator,monitoring.enabled=true": "monitoring: the operator applies its own objects",
+		"form=operator,metricsAuth=true":        "metricsAuth: the operator sets up",
 	} {
 		if got, err := template(t, set); err == nil || !strings.Contains(got, words) {
 			t.Errorf("%s: %v\n%s\nwant words %q", set, err, got, words)

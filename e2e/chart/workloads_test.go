@@ -27,7 +27,6 @@ priorityClassName: storage
 podAnnotations: {team: storage}
 podLabels: {cost: "1"}
 disks: {enabled: true}
-monitoring: {enabled: true}
 policy: {enabled: true}
 `
 
