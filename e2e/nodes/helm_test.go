@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"kubevirt.io/hostpath-provisioner/e2e/chart"
@@ -39,9 +40,11 @@ func TestHelm(t *testing.T) {
 	must(h.Scene, "delete the namespace", err)
 	r.run("kubectl create namespace")
 	h.refusedWithoutLabels()
+	begin := time.Now()
 	r.run("kubectl label namespace")
 	r.run("helm install")
 	h.installed()
+	t.Logf("from the namespace to a pod that has written: %s, with the class and the pod five commands", time.Since(begin).Round(time.Second))
 	h.must("uninstall", "hostpath-provisioner", "--wait", "--timeout=3m")
 
 	csiAlone.deploy(t)
