@@ -18,6 +18,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
+	"kubevirt.io/hostpath-provisioner/controller/kube/permissions"
 )
 
 // Info is the node, the identity of its cluster, and the agent's permissions. Make it with New.
@@ -31,8 +32,8 @@ type Info struct {
 	reading sync.Mutex
 	// cluster is the UID of the namespace kube-system, nil if it is unknown.
 	cluster   atomic.Pointer[string]
-	lacking   atomic.Pointer[[]permission] // as last checked; nil before that
-	hostnames atomic.Pointer[hostnames]    // nil until ReadFormer
+	lacking   atomic.Pointer[[]permissions.Permission] // as last checked; nil before that
+	hostnames atomic.Pointer[hostnames]                // nil until ReadFormer
 }
 
 // registration has the parts of a Node that may change while its agent runs: the Node is deleted

@@ -1,95 +1,15 @@
 package nodeinfo
 
 import (
-	"bytes"
-	"maps"
 	"net/http"
-	"os"
-	"path"
-	"slices"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
-
-// A permission that is not checked at the start would be missed only when it is used. One that is
-// checked and not in the ClusterRole would keep every agent unready.
-func TestNeededIsTheClusterRole(t *testing.T) {
-	// Without this one the agent does not start, and logs the reason.
-	want := map[string]bool{"get nodes": true}
-	for _, n := range needed {
-		for verb := range strings.FieldsSeq(n.verbs) {
-			want[strings.TrimSpace(verb+" "+path.Join(n.group, n.resource)+" "+n.object)] = true
-		}
-	}
-	for _, mode := range []string{"legacy", "csi"} {
-		want := maps.Clone(want)
-		if mode == "csi" {
-			want["get storage.k8s.io/csinodes"] = true // of Driver, which does without
-		}
-		data, err := os.ReadFile("../../../manifests/" + mode + "/rbac.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		var role rbacv1.ClusterRole
-		first, _, _ := bytes.Cut(data, []byte("\n---\n"))
-		if err := yaml.UnmarshalStrict(first, &role); err != nil || role.Kind != "ClusterRole" {
-			t.Fatalf("%s: %s, %v", mode, role.Kind, err)
-		}
-		got := map[string]bool{}
-		for _, r := range role.Rules {
-			what := path.Join(r.APIGroups[0], r.Resources[0])
-			for _, name := range r.ResourceNames {
-				what += " " + name
-			}
-			for _, verb := range r.Verbs {
-				got[verb+" "+what] = true
-			}
-		}
-		if !maps.Equal(got, want) {
-			t.Errorf("%s: the ClusterRole allows %v, the loop wants %v", mode, got, want)
-		}
-	}
-}
-
-// without lists only permissions that are checked.
-func TestWithoutIsNeeded(t *testing.T) {
-	asked := map[permission]bool{}
-	for _, n := range needed {
-		for verb := range strings.FieldsSeq(n.verbs) {
-			asked[permission(strings.TrimSpace(verb+" "+n.resource+" "+n.object))] = true
-		}
-	}
-	for p := range without {
-		if !asked[p] {
-			t.Errorf("%q is not checked", p)
-		}
-	}
-	if !asked[patchPVs] {
-		t.Errorf("%q is not checked", patchPVs)
-	}
-}
-
-// A claim is given back by a patch or, with an older ClusterRole, by an update.
-func TestPatchOrUpdateOfClaims(t *testing.T) {
-	const other permission = "get events"
-	for _, row := range []struct{ missing, want []permission }{
-		{[]permission{patchClaims, other}, []permission{other}},
-		{[]permission{updateClaims}, nil},
-		{[]permission{updateClaims, other, patchClaims}, []permission{updateClaims, other, patchClaims}},
-	} {
-		if got := withoutAlternatives(slices.Clone(row.missing)); !slices.Equal(got, row.want) {
-			t.Errorf("of %q are missing %q, want %q", row.missing, got, row.want)
-		}
-	}
-}
 
 // The cluster's identity is optional; everything else that a node has to know is not.
 func TestInfoWithoutCluster(t *testing.T) {

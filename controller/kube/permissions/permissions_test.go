@@ -1,0 +1,104 @@
+package permissions
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// A permission that is not checked at the start would be missed only when it is used. One that is
+// checked and not in the role would keep every agent unready.
+func TestNeededIsTheClusterRole(t *testing.T) {
+	driver, capacity := Driver()
+	disks, disksHere := Disks()
+	// Without this one the agent does not start, and logs the reason.
+	provisioner := append(Provisioner(), Rule{"", "nodes", "", "get"})
+	for _, row := range []struct {
+		mode, kind string
+		rules      []Rule
+	}{
+		{"legacy", "ClusterRole", provisioner},
+		{"csi", "ClusterRole", slices.Concat(provisioner, driver)},
+		{"csi", "Role", capacity},
+		{"local-pv", "ClusterRole", disks},
+		{"local-pv", "Role", disksHere},
+	} {
+		want := map[string]bool{}
+		for _, r := range row.rules {
+			for verb := range strings.FieldsSeq(r.Verbs) {
+				want[strings.TrimSpace(verb+" "+path.Join(r.Group, r.Resource)+" "+r.Object)] = true
+			}
+		}
+		if got := shipped(t, row.mode, row.kind); !maps.Equal(got, want) {
+			t.Errorf("the %s of %s allows %v, the list has %v", row.kind, row.mode, got, want)
+		}
+	}
+}
+
+// shipped returns what the first role of a kind allows.
+func shipped(t *testing.T, mode, kind string) map[string]bool {
+	t.Helper()
+	data, err := os.ReadFile("../../../manifests/" + mode + "/rbac.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for document := range bytes.SplitSeq(data, []byte("\n---\n")) {
+		var role rbacv1.ClusterRole // a Role has the same fields
+		if err := yaml.Unmarshal(document, &role); err != nil {
+			t.Fatalf("%s: %v", mode, err)
+		}
+		if role.Kind != kind {
+			continue
+		}
+		for _, r := range role.Rules {
+			what := path.Join(r.APIGroups[0], r.Resources[0])
+			for _, name := range r.ResourceNames {
+				what += " " + name
+			}
+			for _, verb := range r.Verbs {
+				got[verb+" "+what] = true
+			}
+		}
+	}
+	return got
+}
+
+// without lists only permissions that are checked.
+func TestWithoutIsNeeded(t *testing.T) {
+	asked := map[Permission]bool{}
+	for _, r := range Provisioner() {
+		for verb := range strings.FieldsSeq(r.Verbs) {
+			asked[of(verb, r)] = true
+		}
+	}
+	for p := range without {
+		if !asked[p] {
+			t.Errorf("%q is not checked", p)
+		}
+	}
+	if !asked[PatchPVs] {
+		t.Errorf("%q is not checked", PatchPVs)
+	}
+}
+
+// A claim is given back by a patch or, with an older ClusterRole, by an update.
+func TestPatchOrUpdateOfClaims(t *testing.T) {
+	const other Permission = "get events"
+	for _, row := range []struct{ missing, want []Permission }{
+		{[]Permission{patchClaims, other}, []Permission{other}},
+		{[]Permission{updateClaims}, nil},
+		{[]Permission{updateClaims, other, patchClaims}, []Permission{updateClaims, other, patchClaims}},
+	} {
+		if got := withoutAlternatives(slices.Clone(row.missing)); !slices.Equal(got, row.want) {
+			t.Errorf("of %q are missing %q, want %q", row.missing, got, row.want)
+		}
+	}
+}
