@@ -14,6 +14,8 @@ var direct = map[string]string{
 	"github.com/container-storage-interface/spec":          "the CSI services",
 	"github.com/kubernetes-csi/csi-lib-utils":              "keeps secrets out of logged CSI messages",
 	"github.com/prometheus/client_golang":                  "metrics",
+	"github.com/prometheus/client_model":                   "the plugin of kubectl: agents' metrics",
+	"github.com/prometheus/common":                         "the plugin of kubectl: reads agents' metrics",
 	"github.com/spf13/cobra":                               "the plugin of kubectl: commands",
 	"github.com/spf13/pflag":                               "flags",
 	"golang.org/x/sys":                                     "system calls",

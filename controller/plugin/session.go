@@ -58,11 +58,13 @@ func (s *session) connect(formats ...string) error {
 	// The plugin asks many agents at once; the API server has its own bounds.
 	config.QPS, config.Burst = -1, 0
 	config.WarningHandler = rest.NoWarnings{}
+	clock := &cluster.Clock{}
+	config.Wrap(clock.Wrap)
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
 	}
-	s.rest, s.reader = config, cluster.Reader{Client: client}
+	s.rest, s.reader = config, cluster.Reader{Client: client, Clock: clock}
 	s.style.Wide = s.output == "wide"
 	if f, ok := s.Out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		s.style.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"

@@ -77,6 +77,8 @@ var without = map[Permission]string{
 	patchClaims:                           "claims that do not fit are not given back to the scheduler",
 	updateClaims:                          "the same",
 	"get namespaces kube-system":          "the cluster's identity is unknown, so orphans are not removed",
+	"get nodes":                           "the agent does not start",
+	"get csinodes":                        "a driver whose registration is lost is not registered again",
 	"get events":                          "several agents write the event of a claim that names no node",
 	"create events":                       "refusals are logged only",
 	"patch events":                        "repeated events are not counted",

@@ -39,10 +39,24 @@ type Agent struct {
 	Why string `json:"why,omitempty"`
 	// Provisioners are those whose claims the agent serves, by the settings in its pod.
 	Provisioners []string `json:"provisioners,omitempty"`
+
+	ServiceAccount string `json:"-"`
+	// Driver is the name of the CSI driver; "" if the pod has no socket for one.
+	Driver string `json:"-"`
+	// Sidecar reports whether the standard sidecar serves the claims of the driver.
+	Sidecar bool `json:"-"`
+	// MetricsPort is where the pod serves metrics, with TLS or without; NoMetrics says why it is not
+	// known.
+	MetricsPort string `json:"-"`
+	MetricsTLS  bool   `json:"-"`
+	NoMetrics   string `json:"-"`
 }
 
 // Serves reports whether the agent serves the claims of a provisioner.
 func (a *Agent) Serves(provisioner string) bool { return slices.Contains(a.Provisioners, provisioner) }
+
+// IsDriver reports whether the agent serves claims of the CSI driver itself.
+func (a *Agent) IsDriver() bool { return a.Driver != "" && !a.Sidecar && a.Serves(a.Driver) }
 
 // Agents lists the agents' pods in all namespaces, by node and name.
 func (r Reader) Agents(ctx context.Context) List[Agent] {
@@ -62,7 +76,7 @@ func (r Reader) Agents(ctx context.Context) List[Agent] {
 // agentOf describes the pod of an agent.
 func agentOf(pod *corev1.Pod) Agent {
 	a := Agent{Node: pod.Spec.NodeName, Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Process: NodeAgent,
-		Ready: contract.PodReady(pod)}
+		Ready: contract.PodReady(pod), ServiceAccount: pod.Spec.ServiceAccountName}
 	if !a.Ready {
 		a.Why = whyNotReady(pod)
 	}
@@ -73,9 +87,15 @@ func agentOf(pod *corev1.Pod) Agent {
 	a.Container, a.Image = c.Name, c.Image
 	if slices.Contains(slices.Concat(c.Command, c.Args), "disks") {
 		a.Process = DiskAgent
+		a.metricsOf(func(flag, variable string) (string, bool) { return set(c, flag, variable) }, false)
 		return a
 	}
 	a.Provisioners = provisionersOf(c)
+	if setting(c, "endpoint", "HPP_ENDPOINT") != "" {
+		a.Driver = cmp.Or(setting(c, "drivername", "HPP_DRIVERNAME"), contract.CSIProvisioner)
+		a.Sidecar = setting(c, "provision", "PROVISION") == "" && setting(c, "compat", "COMPAT") == ""
+	}
+	a.metricsOf(func(flag, variable string) (string, bool) { return set(c, flag, variable) }, a.Sidecar)
 	return a
 }
 
@@ -122,6 +142,12 @@ func provisionersOf(c *corev1.Container) (served []string) {
 // setting returns the value that a container has for a flag: from its arguments, or else from the
 // variable.
 func setting(c *corev1.Container, flag, variable string) string {
+	value, _ := set(c, flag, variable)
+	return value
+}
+
+// set is setting, and reports whether the container has either.
+func set(c *corev1.Container, flag, variable string) (value string, has bool) {
 	args := slices.Concat(c.Command, c.Args)
 	for i, arg := range args {
 		name, value, has := strings.Cut(strings.TrimLeft(arg, "-"), "=")
@@ -131,14 +157,14 @@ func setting(c *corev1.Container, flag, variable string) string {
 		if !has && i+1 < len(args) {
 			value = args[i+1]
 		}
-		return value
+		return value, true
 	}
 	for _, e := range c.Env {
 		if e.Name == variable {
-			return e.Value
+			return e.Value, true
 		}
 	}
-	return ""
+	return "", false
 }
 
 // whyNotReady returns what the status of a pod has about why it is not ready.

@@ -6,4 +6,8 @@
 //	reader.go  reads lists and single objects
 //	agent.go   the agents' pods, and what their pods say about them
 //	events.go  the events of one object
+//	metrics.go the agents' metrics
+//	clock.go   the API server's time
+//	installation.go  what else doctor and report read
+//	node.go    the node of a PV
 package cluster

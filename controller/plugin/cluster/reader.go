@@ -19,7 +19,11 @@ import (
 
 // Reader reads objects with the rights of a user. Its methods return no errors: what could not be
 // read is unknown, with the reason.
-type Reader struct{ Client kubernetes.Interface }
+type Reader struct {
+	Client kubernetes.Interface
+	// Clock has the API server's time; nil for unknown.
+	Clock *Clock
+}
 
 // Nodes lists the nodes.
 func (r Reader) Nodes(ctx context.Context) List[corev1.Node] {

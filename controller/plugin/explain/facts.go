@@ -96,16 +96,7 @@ func (f *Facts) node() string {
 
 // nodeOfPV returns the name of the PV's node, "" if the PV names none that is known.
 func (f *Facts) nodeOfPV(pv *corev1.PersistentVolume) string {
-	if name := contract.TopologyOf(pv); name != "" {
-		return name
-	}
-	hostname := contract.Hostname(pv)
-	if n := f.Nodes.Find(func(n *corev1.Node) bool {
-		return hostname != "" && n.Labels[corev1.LabelHostname] == hostname
-	}); n != nil {
-		return n.Name
-	}
-	return pv.Annotations[contract.AnnProvisionOnNode]
+	return cluster.NodeOf(pv, f.Nodes)
 }
 
 func (f *Facts) nodeNamed(name string) *corev1.Node {

@@ -1,0 +1,157 @@
+package cluster
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+)
+
+// pod returns the pod of an agent with these arguments and variables.
+func pod(args []string, env ...string) *corev1.Pod {
+	c := corev1.Container{Name: "hostpath-provisioner", Image: "image", Args: args}
+	for i := 0; i+1 < len(env); i += 2 {
+		c.Env = append(c.Env, corev1.EnvVar{Name: env[i], Value: env[i+1]})
+	}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "agent-1", Namespace: "hpp"},
+		Spec: corev1.PodSpec{NodeName: "node-01", ServiceAccountName: "account", Containers: []corev1.Container{c}}}
+}
+
+func TestAgentOf(t *testing.T) {
+	driver := []string{"--endpoint=unix:///csi/csi.sock"}
+	for name, row := range map[string]struct {
+		pod     *corev1.Pod
+		driver  bool
+		sidecar bool
+		metrics string
+	}{
+		"hostPath":           {pod(nil), false, false, "http 9898"},
+		"driver":             {pod(driver, "PROVISION", "csi"), true, false, "http 9898"},
+		"driver-only":        {pod(driver), false, true, "https 8443"},
+		"driver-only, plain": {pod(append(driver, "--http-address", ":9898")), false, true, "http 9898"},
+		"TLS beside HTTP":    {pod(nil, "HPP_METRICS_ADDRESS", ":8443"), false, false, "http 9898"},
+		"TLS only":           {pod([]string{"--http-address=", "--metrics-address=10.0.0.1:1234"}), false, false, "https 1234"},
+		"none":               {pod([]string{"--http-address="}), false, false, "pod agent-1 serves no metrics"},
+		"tokens":             {pod([]string{"--metrics-address=:8443", "--metrics-auth=token"}), false, false, "tokens only"},
+		"disks":              {pod([]string{"disks"}), false, false, "http 8080"},
+		"disks elsewhere":    {pod([]string{"disks"}, "LP_METRICS_ADDR", ":81"), false, false, "http 81"},
+	} {
+		a := agentOf(row.pod)
+		if a.IsDriver() != row.driver || a.Sidecar != row.sidecar || a.ServiceAccount != "account" {
+			t.Errorf("%s: %+v", name, a)
+		}
+		metrics := "http " + a.MetricsPort
+		if a.MetricsTLS {
+			metrics = "https " + a.MetricsPort
+		}
+		if a.NoMetrics != "" {
+			metrics = a.NoMetrics
+		}
+		if !strings.Contains(metrics, row.metrics) {
+			t.Errorf("%s: metrics at %q, want %q", name, metrics, row.metrics)
+		}
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	agent := Agent{Node: "node-01", Namespace: "hpp", Pod: "agent-1", MetricsPort: "9898"}
+	for text, want := range map[string]string{
+		"pool_ready{pool=\"a\"} 1\n": "",
+		"pool_ready{pool=":           "cannot read the metrics of pod agent-1",
+	} {
+		m := ParseMetrics(agent, []byte("# TYPE pool_ready gauge\n"+text))
+		if !strings.Contains(m.Unknown, want) || want == "" && m.Unknown != "" {
+			t.Errorf("%q: unknown %q, want %q", text, m.Unknown, want)
+		}
+		if samples := m.Samples("pool_ready"); want == "" && (len(samples) != 1 || samples[0].Value != 1 || samples[0].Labels["pool"] != "a") {
+			t.Errorf("%q: samples %v", text, samples)
+		}
+	}
+	client := apitest.Client(t, func(r *http.Request) (int, any) {
+		if r.URL.Path != "/api/v1/namespaces/hpp/pods/https:agent-1:9898/proxy/metrics" {
+			t.Errorf("asked %s", r.URL.Path)
+		}
+		return http.StatusForbidden, apitest.Failure(http.StatusForbidden, metav1.StatusReasonForbidden)
+	})
+	agent.MetricsTLS = true
+	if m := (Reader{Client: client}).Metrics(t.Context(), agent); m.Unknown != "may not get pods/proxy in the namespace hpp" {
+		t.Errorf("unknown %q", m.Unknown)
+	}
+}
+
+// Each account is reviewed once for what its agents need, and not at all beside a sidecar.
+func TestAccounts(t *testing.T) {
+	client := fake.NewClientset()
+	refused := map[string]bool{"patch persistentvolumes": true, "create csistoragecapacities": true}
+	reviews := map[string]int{}
+	client.PrependReactor("create", "subjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		review := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview)
+		what := review.Spec.ResourceAttributes
+		reviews[review.Spec.User]++
+		if what.Resource == "csistoragecapacities" && what.Namespace != "hpp" {
+			t.Errorf("csistoragecapacities in namespace %q", what.Namespace)
+		}
+		review.Status.Allowed = !refused[what.Verb+" "+what.Resource]
+		return true, review, nil
+	})
+	driver := Agent{Namespace: "hpp", ServiceAccount: "a", Container: "c", Driver: "d", Provisioners: []string{"d"}, Process: NodeAgent}
+	beside := Agent{Namespace: "hpp", ServiceAccount: "s", Container: "c", Driver: "d", Sidecar: true, Process: NodeAgent}
+	disks := Agent{Namespace: "hpp", ServiceAccount: "d", Container: "c", Process: DiskAgent}
+	all := Reader{Client: client}.Accounts(t.Context(), []Agent{driver, driver, beside, disks})
+	if len(all) != 2 || len(reviews) != 2 || reviews["system:serviceaccount:hpp:a"] != 27 {
+		t.Fatalf("accounts %v, reviews %v", all, reviews)
+	}
+	if got, want := all[0].Missing, "patch persistentvolumes create csistoragecapacities"; len(got) != 2 || string(got[0])+" "+string(got[1]) != want {
+		t.Errorf("missing %v, want %s", got, want)
+	}
+	if len(all[1].Missing) != 0 || all[1].Unknown != "" {
+		t.Errorf("disks: %+v", all[1])
+	}
+}
+
+func TestClock(t *testing.T) {
+	clock := &Clock{}
+	if _, known := clock.Now(); known {
+		t.Error("the time is known before an answer")
+	}
+	date := time.Now().Add(-time.Hour).Truncate(time.Second)
+	transport := clock.Wrap(answers(func() *http.Response {
+		return &http.Response{Header: http.Header{"Date": {date.UTC().Format(http.TimeFormat)}}}
+	}))
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://api", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := transport.RoundTrip(request); err != nil {
+		t.Fatal(err)
+	}
+	if now, known := clock.Now(); !known || now.Sub(date) > time.Minute || now.Before(date) {
+		t.Errorf("%s, %v, want %s", now, known, date)
+	}
+}
+
+type answers func() *http.Response
+
+func (a answers) RoundTrip(*http.Request) (*http.Response, error) { return a(), nil }
+
+func TestNamespaces(t *testing.T) {
+	got := Namespaces([]Agent{{Namespace: "b"}, {Namespace: "a"}, {Namespace: "b"}}, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "c"}})
+	if !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Error(got)
+	}
+	if contract.CSIProvisioner != agentOf(pod([]string{"--endpoint=x"}, "PROVISION", "csi")).Driver {
+		t.Error("the default driver is not the contract's")
+	}
+}

@@ -1,0 +1,114 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// Metrics are those of one agent.
+type Metrics struct {
+	Agent Agent
+	// Text is what the agent served.
+	Text []byte
+	// Unknown says why there are none; "" if there are.
+	Unknown string
+
+	families map[string]*dto.MetricFamily
+}
+
+// Sample is one value of a metric.
+type Sample struct {
+	Labels map[string]string
+	Value  float64
+}
+
+// ParseMetrics returns the metrics of a text in the exposition format of Prometheus.
+func ParseMetrics(agent Agent, text []byte) Metrics {
+	m := Metrics{Agent: agent, Text: text}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	if m.families = families; err != nil {
+		m.Unknown = fmt.Sprintf("cannot read the metrics of pod %s: %v", agent.Pod, err)
+	}
+	return m
+}
+
+// Samples returns the gauges of a name.
+func (m *Metrics) Samples(name string) (all []Sample) {
+	for _, metric := range m.families[name].GetMetric() {
+		s := Sample{Labels: map[string]string{}, Value: metric.GetGauge().GetValue()}
+		for _, l := range metric.GetLabel() {
+			s.Labels[l.GetName()] = l.GetValue()
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// Metrics reads the metrics of an agent through the API server, which connects to the pod (get
+// pods/proxy).
+func (r Reader) Metrics(ctx context.Context, a Agent) Metrics {
+	switch {
+	case a.NoMetrics != "":
+		return Metrics{Agent: a, Unknown: a.NoMetrics}
+	case a.Node == "" || a.MetricsPort == "":
+		return Metrics{Agent: a, Unknown: "pod " + a.Pod + " does not run"}
+	}
+	name := a.Pod + ":" + a.MetricsPort
+	if a.MetricsTLS {
+		name = "https:" + name
+	}
+	text, err := r.Client.CoreV1().RESTClient().Get().Namespace(a.Namespace).Resource("pods").Name(name).
+		SubResource("proxy").Suffix("metrics").DoRaw(ctx)
+	switch {
+	case apierrors.IsForbidden(err):
+		return Metrics{Agent: a, Unknown: "may not get pods/proxy in the namespace " + a.Namespace}
+	case err != nil:
+		return Metrics{Agent: a, Unknown: fmt.Sprintf("cannot read the metrics of pod %s: %v", a.Pod, err)}
+	}
+	return ParseMetrics(a, text)
+}
+
+// metricsOf sets where the agent serves its metrics.
+func (a *Agent) metricsOf(flag func(flag, variable string) (string, bool), driverOnly bool) {
+	plain, https := ":9898", ""
+	if a.Process == DiskAgent {
+		plain = ":8080"
+		if v, set := flag("metrics-addr", "LP_METRICS_ADDR"); set {
+			plain = v
+		}
+	} else {
+		if driverOnly {
+			plain = ""
+		}
+		if v, set := flag("http-address", "HPP_HTTP_ADDRESS"); set {
+			plain = v
+		}
+		if driverOnly && plain == "" {
+			https = ":8443"
+		}
+		if v, set := flag("metrics-address", "HPP_METRICS_ADDRESS"); set {
+			https = v
+		}
+		if v, _ := flag("metrics-auth", "HPP_METRICS_AUTH"); v == "token" {
+			a.NoMetrics = "pod " + a.Pod + " serves metrics to tokens only (--metrics-auth=token), which the API server's proxy " +
+				"does not pass on"
+			return
+		}
+	}
+	address := plain
+	if address == "" || address == "0" {
+		address, a.MetricsTLS = https, true
+	}
+	if a.MetricsPort = address[strings.LastIndex(address, ":")+1:]; a.MetricsPort == "" || address == "0" {
+		a.MetricsPort, a.NoMetrics = "", "pod "+a.Pod+" serves no metrics"
+	}
+}
