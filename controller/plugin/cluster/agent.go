@@ -167,6 +167,9 @@ func set(c *corev1.Container, flag, variable string) (value string, has bool) {
 	return "", false
 }
 
+// CheckFails begins Agent.Why of a pod that runs and is not ready.
+const CheckFails = "the readiness check"
+
 // whyNotReady returns what the status of a pod has about why it is not ready.
 func whyNotReady(pod *corev1.Pod) string {
 	if pod.DeletionTimestamp != nil {
@@ -185,7 +188,7 @@ func whyNotReady(pod *corev1.Pod) string {
 		case t != nil:
 			return fmt.Sprintf("container %s ended with code %d: %s", s.Name, t.ExitCode, strings.TrimSpace(t.Message))
 		case !s.Ready:
-			return fmt.Sprintf("the readiness check of container %s fails", s.Name)
+			return CheckFails + " of container " + s.Name + " fails"
 		}
 	}
 	for _, c := range pod.Status.Conditions {

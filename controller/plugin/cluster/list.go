@@ -40,10 +40,13 @@ func (o Object[T]) Known() bool { return o.Unknown == "" }
 // Absent reports whether the object is known not to exist.
 func (o Object[T]) Absent() bool { return o.It == nil && o.Known() }
 
+// mayNot begins the reason of what the user's rights forbid.
+const mayNot = "may not "
+
 // unknown returns the reason in words: what was refused, or what failed.
 func unknown(verb, resource string, err error) string {
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
-		return fmt.Sprintf("may not %s %s", verb, resource)
+		return mayNot + verb + " " + resource
 	}
 	return fmt.Sprintf("cannot %s %s: %v", verb, resource, err)
 }

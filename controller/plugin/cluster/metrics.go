@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -70,7 +72,7 @@ func (r Reader) Metrics(ctx context.Context, a Agent) Metrics {
 		SubResource("proxy").Suffix("metrics").DoRaw(ctx)
 	switch {
 	case apierrors.IsForbidden(err):
-		return Metrics{Agent: a, Unknown: "may not get pods/proxy in the namespace " + a.Namespace}
+		return Metrics{Agent: a, Unknown: mayNot + "get pods/proxy in the namespace " + a.Namespace}
 	case err != nil:
 		return Metrics{Agent: a, Unknown: fmt.Sprintf("cannot read the metrics of pod %s: %v", a.Pod, err)}
 	}
@@ -111,4 +113,37 @@ func (a *Agent) metricsOf(flag func(flag, variable string) (string, bool), drive
 	if a.MetricsPort = address[strings.LastIndex(address, ":")+1:]; a.MetricsPort == "" || address == "0" {
 		a.MetricsPort, a.NoMetrics = "", "pod "+a.Pod+" serves no metrics"
 	}
+}
+
+// atOnce is how many agents are asked for their metrics at the same time.
+const atOnce = 64
+
+// AllMetrics reads the metrics of the agents, in their order, and waits for each as long as timeout.
+// It asks no more of them once the API server has refused the first.
+func (r Reader) AllMetrics(ctx context.Context, of []Agent, timeout time.Duration) []Metrics {
+	all := make([]Metrics, len(of))
+	read := func(i int) {
+		within, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		all[i] = r.Metrics(within, of[i])
+	}
+	slots := make(chan struct{}, atOnce)
+	var asks sync.WaitGroup
+	for i := range of {
+		if i == 0 {
+			read(0)
+			continue
+		}
+		if first := all[0]; strings.HasPrefix(first.Unknown, mayNot) && of[i].Namespace == of[0].Namespace {
+			all[i] = Metrics{Agent: of[i], Unknown: first.Unknown}
+			continue
+		}
+		asks.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			read(i)
+		})
+	}
+	asks.Wait()
+	return all
 }

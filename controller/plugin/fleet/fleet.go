@@ -117,13 +117,13 @@ func (f *Facts) addPools(at func(name, ready string) *Node, missing string) {
 			n.Pools = append(n.Pools, Pool{Name: cmp.Or(r.Pool.Name, r.Pool.Path), Path: r.Pool.Path, Total: r.Space.Total,
 				Free: r.Space.Free, Allocated: r.Space.Allocated, Available: r.Space.Available, Quotas: r.Pool.Quotas,
 				NoQuotas: r.Pool.NoQuotas, Volumes: len(r.Volumes), Trash: len(r.Trash), NoInodes: r.Space.NoInodes, Report: r})
-			n.Problems = append(n.Problems, problems(r)...)
+			n.Problems = append(n.Problems, Problems(r)...)
 		}
 	}
 }
 
-// problems returns what a report has for an administrator.
-func problems(r *inspect.Report) (all []string) {
+// Problems returns what a report has for an administrator.
+func Problems(r *inspect.Report) (all []string) {
 	name := "pool " + cmp.Or(r.Pool.Name, r.Pool.Path)
 	for _, w := range r.Warnings {
 		all = append(all, name+": "+w)

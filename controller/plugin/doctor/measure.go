@@ -1,0 +1,87 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	// measuredClaims is above the default burst of the controller-manager's clients, 30, so that the
+	// limit of 20 writes a second shows.
+	measuredClaims = 80
+	// slowRate is the number of writes a second below which a finding says so. With the defaults 80
+	// claims take (80-30)/20 = 2.5 seconds: 32 writes a second.
+	slowRate = 50
+	// measuredLabel marks the claims, so that they can be found if the plugin is killed.
+	measuredLabel = "hostpath-provisioner.kubevirt.io/measure"
+)
+
+// Measured is how fast the controller-manager removed the finalizers of claims.
+type Measured struct {
+	Claims int
+	Took   time.Duration
+	// Unknown says why it was not measured; "" if it was.
+	Unknown string
+}
+
+// Rate returns the writes a second.
+func (m *Measured) Rate() float64 { return float64(m.Claims) / max(m.Took.Seconds(), 1e-3) }
+
+// Measure creates claims without a class in the namespace, which get no volume, deletes them all at
+// once, and waits until they are gone. Each takes one write of the controller-manager, which removes
+// the finalizer kubernetes.io/pvc-protection. It deletes what it created in any case.
+//
+// The claims have names that begin with hpp-measure- and are marked with measuredLabel.
+func Measure(ctx context.Context, client kubernetes.Interface, namespace string) *Measured {
+	claims := client.CoreV1().PersistentVolumeClaims(namespace)
+	run := fmt.Sprintf("%d", time.Now().UnixNano())
+	selector := metav1.ListOptions{LabelSelector: measuredLabel + "=" + run}
+	remove := func(ctx context.Context) error {
+		return claims.DeleteCollection(ctx, metav1.DeleteOptions{}, selector)
+	}
+	defer func() {
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		defer cancel()
+		_ = remove(within) // what is left has the label
+	}()
+	for i := range measuredClaims {
+		claim := &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("hpp-measure-%s-%d", run, i), Labels: map[string]string{measuredLabel: run}},
+			Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: ptr.To(""),
+				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{
+					corev1.ResourceStorage: resource.MustParse("1")}}},
+		}
+		if _, err := claims.Create(ctx, claim, metav1.CreateOptions{}); err != nil {
+			return &Measured{Unknown: fmt.Sprintf("cannot create claims in the namespace %s to measure with: %v", namespace, err)}
+		}
+	}
+	began := time.Now()
+	if err := remove(ctx); err != nil {
+		return &Measured{Unknown: fmt.Sprintf("cannot delete the claims of the measure, which have the label %s=%s: %v", measuredLabel, run, err)}
+	}
+	within, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		left, err := claims.List(within, selector)
+		switch {
+		case err != nil:
+			return &Measured{Unknown: fmt.Sprintf("cannot list the claims of the measure: %v", err)}
+		case len(left.Items) == 0:
+			return &Measured{Claims: measuredClaims, Took: time.Since(began)}
+		}
+		select {
+		case <-within.Done():
+			return &Measured{Unknown: fmt.Sprintf("%d of %d claims still have their finalizer after a minute: does "+
+				"kube-controller-manager run?", len(left.Items), measuredClaims)}
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
