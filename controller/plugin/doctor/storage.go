@@ -51,7 +51,7 @@ func (f *Facts) class(c *storagev1.StorageClass) []finding {
 	}
 	dialect := isDialect(c.Provisioner)
 	if _, err := contract.ParametersOf(c); err != nil {
-		return bad(Critical, again, "%v", err)
+		return bad(Critical, "", "%v", err)
 	}
 	switch {
 	case !dialect && !contract.Delayed(c):
