@@ -21,6 +21,7 @@ import (
 // kubeletDir is the kubelet's directory in agent.yaml.
 const kubeletDir = "/var/lib/kubelet"
 
+// settings returns the data of the ConfigMap, nil if there is none.
 func (r *Reconciler) settings(ctx context.Context) (map[string]string, error) {
 	var found corev1.ConfigMap
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: configMap}, &found)

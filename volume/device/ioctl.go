@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// size returns the size of an open device in bytes.
 func size(fd int) (int64, error) {
 	var bytes uint64
 	err := ioctl(fd, unix.BLKGETSIZE64, unsafe.Pointer(&bytes))

@@ -35,6 +35,7 @@ func Exists(dir int, name string) (bool, error) {
 	return kind != 0, err
 }
 
+// kindOf returns the type bits of an entry's mode, 0 if there is none.
 func kindOf(dir int, name string) (uint32, error) {
 	var st unix.Stat_t
 	err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)

@@ -68,6 +68,7 @@ func recordOf(i mount.Info, o Owner) (record, error) {
 	return record{strings.TrimSpace(string(boot)), i.Major, i.Minor, i.Root, o}, err
 }
 
+// read returns the record, the zero value if there is none.
 func (p *place) read() (r record, err error) {
 	text, err := file.Read(int(p.above.Fd()), recordName)
 	if errors.Is(err, os.ErrNotExist) {

@@ -61,6 +61,7 @@ func (h hostPath) PoolsFor(sc *storagev1.StorageClass) []*volume.Pool {
 	})
 }
 
+// pathOf returns the path that the class names, "" if it names none.
 func (h hostPath) pathOf(sc *storagev1.StorageClass) string {
 	if h.PathParameter == "" || sc.Parameters[h.PathParameter] == "" {
 		return ""

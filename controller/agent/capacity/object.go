@@ -91,6 +91,7 @@ func bytesOf(o *storagev1.CSIStorageCapacity) int64 {
 	return contract.WholeBytes(o.Capacity)
 }
 
+// merged returns a copy of o with the wanted labels, owner and sizes.
 func merged(o, want *storagev1.CSIStorageCapacity) *storagev1.CSIStorageCapacity {
 	o = o.DeepCopy()
 	if o.Labels == nil {

@@ -140,6 +140,7 @@ func publishError(o *storagev1.CSIStorageCapacity, err error) error {
 	return fmt.Errorf("publish the available space for class %s: %w", o.StorageClassName, err)
 }
 
+// remove deletes an object, by its UID.
 func (p *Publisher) remove(ctx context.Context, o *storagev1.CSIStorageCapacity) error {
 	err := p.api().Delete(ctx, o.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(o.UID))})
 	switch {

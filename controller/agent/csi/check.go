@@ -28,6 +28,7 @@ func checkName(name string) error {
 	return volume.CheckName(name)
 }
 
+// bytesOf returns the required size, else the limit, else the default.
 func bytesOf(r *csi.CapacityRange) (int64, error) {
 	required, limit := r.GetRequiredBytes(), r.GetLimitBytes()
 	switch {

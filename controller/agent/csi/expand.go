@@ -38,6 +38,7 @@ func (s *Server) ControllerExpandVolume(_ context.Context,
 	return &csi.ControllerExpandVolumeResponse{CapacityBytes: v.Bytes}, nil
 }
 
+// newSize checks a request to grow, and returns the new size in bytes.
 func newSize(req *csi.ControllerExpandVolumeRequest) (int64, error) {
 	r := req.GetCapacityRange()
 	if r.GetRequiredBytes() == 0 && r.GetLimitBytes() == 0 {

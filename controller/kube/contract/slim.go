@@ -93,6 +93,7 @@ func slimStatus(s *corev1.PersistentVolumeClaimStatus) corev1.PersistentVolumeCl
 	return kept
 }
 
+// onlyStorage returns the storage of a list, nil if it has none.
 func onlyStorage(all corev1.ResourceList) corev1.ResourceList {
 	if storage, ok := all[corev1.ResourceStorage]; ok {
 		return corev1.ResourceList{corev1.ResourceStorage: storage.DeepCopy()}

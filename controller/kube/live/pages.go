@@ -156,6 +156,7 @@ func EachCapacity(ctx context.Context, client kubernetes.Interface, namespace st
 	}
 }
 
+// claimByUID returns the claim with that UID, nil if there is none.
 func claimByUID(ctx context.Context, client kubernetes.Interface,
 	uid string) (found *corev1.PersistentVolumeClaim, err error) {
 	err = EachClaim(ctx, client, func(claim *corev1.PersistentVolumeClaim) bool {

@@ -127,6 +127,7 @@ var openSSL = map[string]string{
 	"DES-CBC3-SHA":                  "TLS_RSA_WITH_3DES_EDE_CBC_SHA",
 }
 
+// suite returns the number of a cipher suite, 0 if crypto/tls does not have it.
 func suite(name string) uint16 {
 	for _, s := range slices.Concat(tls.CipherSuites(), tls.InsecureCipherSuites()) {
 		if s.Name == name {

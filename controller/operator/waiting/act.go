@@ -58,6 +58,7 @@ func (r *Reconciler) act(ctx context.Context, claim *corev1.PersistentVolumeClai
 	return nil
 }
 
+// nodeOf returns the Node of a place, nil if there is none.
 func (r *Reconciler) nodeOf(ctx context.Context, p place) (*corev1.Node, error) {
 	if !live.IsPossible(p.node) {
 		return nil, nil
