@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 
-
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
@@ -71,4 +70,3 @@ func (d *Dir) SetPaths(paths []string, step func(string)) error {
 	}
 	return file.Replace(d.Private, []file.Content{{Name: pathsName, Data: data}}, step)
 }
-

@@ -175,9 +175,13 @@ func TestChecks(t *testing.T) {
 		"no quotas on both": {func(f *Facts) {
 			f.Pools[0].Reports[0].Pool.NoQuotas, f.Pools[1].Reports[0].Pool.NoQuotas = "tmpfs", "tmpfs"
 		}, []string{"warning quotas: node node-01, node node-02: pool local enforces no quotas"}},
-		"certificate ends": {func(f *Facts) { f.respond(`{use="metrics"} 1.8e+09`, fmt.Sprintf(`{use="metrics"} %d`, now.Add(6*24*time.Hour).Unix())) },
+		"certificate ends": {func(f *Facts) {
+			f.respond(`{use="metrics"} 1.8e+09`, fmt.Sprintf(`{use="metrics"} %d`, now.Add(6*24*time.Hour).Unix()))
+		},
 			[]string{"warning certificates: pod hpp/agent-node-01", "for metrics ends at 2026-01-07T12:00:00Z"}},
-		"certificate ended": {func(f *Facts) { f.respond(`{use="metrics"} 1.8e+09`, fmt.Sprintf(`{use="metrics"} %d`, now.Add(-time.Hour).Unix())) },
+		"certificate ended": {func(f *Facts) {
+			f.respond(`{use="metrics"} 1.8e+09`, fmt.Sprintf(`{use="metrics"} %d`, now.Add(-time.Hour).Unix()))
+		},
 			[]string{"critical certificates: pod hpp/agent-node-01", "ended at"}},
 		"bad parameter": {func(f *Facts) { class(f).Parameters["storagepool"] = "local" },
 			[]string{"critical classes: class local", `parameters ["storagepool"]`, "delete it and create it again"}},
