@@ -33,7 +33,7 @@ func agentPod(args []string, env ...string) *corev1.Pod {
 	}
 }
 
-func TestAgentOf(t *testing.T) {
+func TestProvisionersOf(t *testing.T) {
 	const own, driver, localPath = contract.HostPathProvisioner, contract.CSIProvisioner, contract.LocalPathProvisioner
 	for name, row := range map[string]struct {
 		pod  *corev1.Pod
