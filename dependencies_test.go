@@ -26,6 +26,7 @@ var direct = map[string]string{
 	"k8s.io/apimachinery":                                  "Kubernetes' types",
 	"k8s.io/cli-runtime":                                   "the plugin of kubectl: kubeconfig and its flags",
 	"k8s.io/client-go":                                     "the API server",
+	"k8s.io/component-helpers":                             "the plugin of kubectl: which nodes a pod may use",
 	"k8s.io/klog/v2":                                       "logging",
 	"k8s.io/kubelet":                                       "the kubelet's plugin registration service",
 	"k8s.io/utils":                                         "maps of bounded size, least recently used first",

@@ -31,6 +31,9 @@ if [ "${1:-}" = clean ]; then
     exit
 fi
 
+# host prints the hostname of a node.
+host() { $kubectl get node "$1" -o jsonpath='{.metadata.labels.kubernetes\.io/hostname}'; }
+
 # class makes a class of the CSI driver for a pool.
 class() {
     $kubectl apply -f - <<END
@@ -82,18 +85,17 @@ $kubectl create namespace broken --dry-run=client -o yaml | $kubectl apply -f -
 class bare required
 class fast best-effort
 
+# The agent of node-02 is taken away.
+$kubectl -n $namespace patch $agents -p \
+    '{"spec":{"template":{"spec":{"nodeSelector":{"kubernetes.io/hostname":"'"$(host node-01)"'"}}}}}'
+$kubectl -n $namespace rollout status $agents --timeout=3m
+
 # A pool is not ready if another disk covers it, and it has a volume.
-claim seed broken-fast 1Mi node-01
+claim seed broken-fast 1Mi "$(host node-01)"
 $kubectl -n broken wait --for=condition=Ready pod/seed --timeout=3m
 $kubectl -n broken delete pod seed
 $cluster exec node-01 -- mount -t tmpfs -o size=64m tmpfs /var/hpvolumes/fast
 
-# The agent of node-02 is taken away.
-$kubectl -n $namespace patch $agents -p \
-    '{"spec":{"template":{"spec":{"nodeSelector":{"kubernetes.io/hostname":"'"$($kubectl get node node-01 -o jsonpath='{.metadata.labels.kubernetes\.io/hostname}')"'"}}}}}'
-$kubectl -n $namespace rollout status $agents --timeout=3m
-
-host() { $kubectl get node "$1" -o jsonpath='{.metadata.labels.kubernetes\.io/hostname}'; }
 claim one hostpath-fast 1Gi "$(host node-01)"
 claim two hostpath-csi 500Ti "$(host node-01)"
 claim three broken-bare 1Mi "$(host node-01)"

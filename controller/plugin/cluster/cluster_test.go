@@ -89,7 +89,7 @@ func TestWhyNotReady(t *testing.T) {
 func TestUnknown(t *testing.T) {
 	client := fake.NewClientset(agentPod(nil), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01"}})
 	apitest.Listing(client)
-	r := Reader{client}
+	r := Reader{Client: client}
 	if nodes, agents := r.Nodes(t.Context()), r.Agents(t.Context()); !nodes.Known() || len(nodes.Items) != 1 || len(agents.Items) != 1 {
 		t.Errorf("nodes %+v, agents %+v", nodes, agents)
 	}
@@ -136,7 +136,7 @@ func TestAgents(t *testing.T) {
 		edit(pod)
 		all = append(all, pod)
 	}
-	agents := Reader{fake.NewClientset(all...)}.Agents(t.Context())
+	agents := Reader{Client: fake.NewClientset(all...)}.Agents(t.Context())
 	if len(agents.Items) != 2 || agents.Items[0].Pod != "b" || agents.Items[1].Pod != "a" {
 		t.Errorf("%+v", agents)
 	}
@@ -156,7 +156,7 @@ func TestEventsOf(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found := Reader{client}.EventsOf(t.Context(), "Node", "", "n", "u1")
+	found := Reader{Client: client}.EventsOf(t.Context(), "Node", "", "n", "u1")
 	if len(found.Items) != 2 || found.Items[0].Name != "b" || found.Items[1].Name != "a" {
 		t.Errorf("%+v", found)
 	}

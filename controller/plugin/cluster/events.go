@@ -21,19 +21,37 @@ func (r Reader) EventsOf(ctx context.Context, kind, namespace, name string, uid 
 	if where == "" { // of objects without a namespace
 		where = metav1.NamespaceDefault
 	}
-	selector := fields.Set{"involvedObject.kind": kind, "involvedObject.name": name}.AsSelector().String()
-	all := each("events", func(f func(*corev1.Event)) error {
-		return pages(ctx, metav1.ListOptions{FieldSelector: selector},
-			func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				return r.Client.CoreV1().Events(where).List(ctx, o)
-			}, f)
-	})
+	all := r.events(ctx, where, fields.Set{"involvedObject.kind": kind, "involvedObject.name": name})
 	all.Items = slices.DeleteFunc(all.Items, func(e corev1.Event) bool {
 		of := e.InvolvedObject.UID
 		return of != "" && of != uid && string(of) != name
 	})
-	slices.SortStableFunc(all.Items, func(a, b corev1.Event) int { return cmp.Compare(Last(&b).Unix(), Last(&a).Unix()) })
 	return all
+}
+
+// EventsFor lists the events about nodes of these reasons, the newest first.
+func (r Reader) EventsFor(ctx context.Context, reasons ...string) (all List[corev1.Event]) {
+	for _, reason := range reasons {
+		some := r.events(ctx, metav1.NamespaceDefault, fields.Set{"involvedObject.kind": "Node", "reason": reason})
+		all.Items, all.Unknown = append(all.Items, some.Items...), cmp.Or(all.Unknown, some.Unknown)
+	}
+	newestFirst(all.Items)
+	return all
+}
+
+func (r Reader) events(ctx context.Context, namespace string, selected fields.Set) List[corev1.Event] {
+	all := each("events", func(f func(*corev1.Event)) error {
+		return pages(ctx, metav1.ListOptions{FieldSelector: selected.AsSelector().String()},
+			func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				return r.Client.CoreV1().Events(namespace).List(ctx, o)
+			}, f)
+	})
+	newestFirst(all.Items)
+	return all
+}
+
+func newestFirst(all []corev1.Event) {
+	slices.SortStableFunc(all, func(a, b corev1.Event) int { return cmp.Compare(Last(&b).Unix(), Last(&a).Unix()) })
 }
 
 // Last returns when an event was recorded last.

@@ -116,7 +116,7 @@ func (e *explanation) unknown() {
 		}
 	}
 	for _, p := range e.Pools {
-		if p.Problem != "" {
+		if p.Problem != "" && len(p.Reports) == 0 && len(e.answer.Nodes) > 0 {
 			e.add(Unknown, fmt.Sprintf("kubectl -n %s describe pod %s", p.Agent.Namespace, p.Agent.Pod),
 				"unknown: the pools of node %s: %s", p.Agent.Node, p.Problem)
 		}

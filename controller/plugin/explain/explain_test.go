@@ -102,6 +102,12 @@ func event(kind, reason, message string) corev1.Event {
 	return corev1.Event{Type: kind, Reason: reason, Message: message, LastTimestamp: ago(time.Minute)}
 }
 
+// ofNode1 makes the event one about node-01.
+func ofNode1(e corev1.Event) corev1.Event {
+	e.InvolvedObject.Name = "node-01"
+	return e
+}
+
 // text returns the findings as lines of level, what and what to do.
 func text(a Answer) string {
 	var b strings.Builder
@@ -151,7 +157,17 @@ func TestCauses(t *testing.T) {
 		"cordoned":       {func(f *Facts) { f.Nodes.Items[0].Spec.Unschedulable = true }, "it is cordoned", ""},
 		"tainted": {func(f *Facts) {
 			f.Nodes.Items[0].Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
-		}, "its taint gpu:NoSchedule is not tolerated by pod db-0", ""},
+		}, "pod db-0 may not use 1 node: pod db-0 does not tolerate its taint gpu:NoSchedule", "affinity"},
+		"selected away": {func(f *Facts) {
+			f.Users.Items[0].Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-09"}
+		},
+			"pod db-0 may not use 1 node: the nodeSelector or the affinity of pod db-0 leaves it out", ""},
+		"selected, too large": {func(f *Facts) {
+			f.unscheduled("")
+			f.Users.Items[0].Status = corev1.PodStatus{}
+			f.Users.Items[0].Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-02"}
+			f.request("12Gi")
+		}, "node node-02, the only one that pod db-0 may use, cannot hold the volume: 12Gi are requested", "request at most 10Gi"},
 		"topologies":        {func(f *Facts) { f.Class.It.AllowedTopologies = topologies("node-02") }, "the class's allowedTopologies leave it out", ""},
 		"no agent there":    {func(f *Facts) { f.Agents.Items = f.Agents.Items[1:] }, "no agent that serves the class runs there", ""},
 		"agent not ready":   {func(f *Facts) { a := &f.Agents.Items[0]; a.Ready, a.Why = false, "container x: ErrImagePull" }, "its agent is not ready: container x: ErrImagePull: kubectl -n hpp describe pod agent-node-01", ""},
@@ -162,7 +178,19 @@ func TestCauses(t *testing.T) {
 		"reported as smaller": {func(f *Facts) { f.asked(func(_ int, r *inspect.Report) { r.Space.Available = gib / 2 }) },
 			"1Gi are requested, and 512Mi are available in pool local", "request at most 512Mi"},
 		"no such pool": {func(f *Facts) { f.asked(func(_ int, r *inspect.Report) { r.Pool.Name = "other" }) }, "it has no pool local; it has other", ""},
-		"no inodes":    {func(f *Facts) { f.asked(func(_ int, r *inspect.Report) { r.Space.NoInodes = true }) }, "the filesystem of pool local has no free inodes", ""},
+		"pool is not ready, asked": {func(f *Facts) {
+			f.asked(func(_ int, r *inspect.Report) { r.Pool.Name = "other" })
+			f.Pools[0].Problem = "inspect pool fast: its disk is not mounted"
+		}, "node node-01 cannot hold the volume: inspect pool fast: its disk is not mounted", ""},
+		"pool is not ready, published": {func(f *Facts) {
+			f.Capacities.Items[0].Capacity = ptr.To(resource.MustParse("0"))
+			f.PoolEvents.Items = []corev1.Event{ofNode1(event("Warning", events.PoolNotReady, "the disk of pool local is not mounted"))}
+		}, "node node-01 cannot hold the volume: the disk of pool local is not mounted", ""},
+		"pool was not ready": {func(f *Facts) {
+			f.Capacities.Items[0].Capacity = ptr.To(resource.MustParse("0"))
+			f.PoolEvents.Items = []corev1.Event{ofNode1(event("Normal", events.PoolReady, "")), ofNode1(event("Warning", events.PoolNotReady, "the disk"))}
+		}, "1Gi are requested, and 0 bytes are available in pool local", ""},
+		"no inodes": {func(f *Facts) { f.asked(func(_ int, r *inspect.Report) { r.Space.NoInodes = true }) }, "the filesystem of pool local has no free inodes", ""},
 		"no quota": {func(f *Facts) {
 			f.Class.It.Parameters[contract.QuotaParameter] = "required"
 			f.asked(func(_ int, r *inspect.Report) { r.Pool.NoQuotas = "tmpfs has none" })
@@ -218,6 +246,11 @@ func TestNoCause(t *testing.T) {
 		"tolerated": {func(f *Facts) {
 			f.Nodes.Items[0].Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
 			f.Users.Items[0].Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+		}, ""},
+		"another pool is not ready": {func(f *Facts) {
+			f.Agents.Items[0].Ready, f.Agents.Items[0].Why = false, "the readiness check fails"
+			f.asked(nil)
+			f.Pools[0].Problem = "inspect pool fast: its disk is not mounted"
 		}, ""},
 		"allowed topology": {func(f *Facts) { f.Class.It.AllowedTopologies = topologies("node-01") }, ""},
 		"bound":            {func(f *Facts) { f.volume() }, "note: its volume is on node node-01: PV pvc-c1, a CSI volume; the scheduler chose the node"},

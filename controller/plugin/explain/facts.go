@@ -9,6 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/agents"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/cluster"
 )
@@ -30,6 +31,8 @@ type Facts struct {
 	Users cluster.List[corev1.Pod]
 
 	Events, PVEvents, NodeEvents cluster.List[corev1.Event]
+	// PoolEvents are those that say of pools of any node that they are ready, or not.
+	PoolEvents cluster.List[corev1.Event]
 
 	// Pools are those of the nodes that could hold the volume. NoPools says why they are not known.
 	Pools   []agents.Pools
@@ -50,6 +53,7 @@ func Read(ctx context.Context, r cluster.Reader, ask AskPools, claim *corev1.Per
 		func() { f.CSINodes = r.CSINodes(ctx) },
 		func() { f.Capacities = r.Capacities(ctx) },
 		func() { f.Agents = r.Agents(ctx) },
+		func() { f.PoolEvents = r.EventsFor(ctx, events.PoolNotReady, events.PoolReady) },
 		func() { f.Users = r.Pods(ctx, claim.Namespace, "") },
 		func() {
 			f.Events = r.EventsOf(ctx, "PersistentVolumeClaim", claim.Namespace, claim.Name, claim.UID)

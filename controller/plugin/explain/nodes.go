@@ -1,16 +1,22 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/agents"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/cluster"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
 )
@@ -23,6 +29,8 @@ type Node struct {
 	Pool  string `json:"pool,omitempty"`
 	// Available is in bytes; nil if it is not known.
 	Available *int64 `json:"available,omitempty"`
+	// Excluded says why the pod of the claim may not run there, whatever the node has; "" if it may.
+	Excluded string `json:"excluded,omitempty"`
 	// Lacks is what keeps the node from holding the volume; empty if nothing does.
 	Lacks []string `json:"lacks,omitempty"`
 }
@@ -30,26 +38,42 @@ type Node struct {
 // candidatesOf judges the node of that name, or all if it is "", and adds the cause if none can
 // hold the volume.
 func (e *explanation) candidatesOf(name string) {
-	fit := 0
+	var lacking []Node
+	excluded, fit := 0, 0
 	for i := range e.Nodes.Items {
 		n := &e.Nodes.Items[i]
 		if name != "" && n.Name != name || name == "" && n.Labels[corev1.LabelOSStable] == "windows" {
 			continue
 		}
 		judged := e.judge(n.Name, e.pod())
-		if len(judged.Lacks) == 0 {
+		switch {
+		case judged.Excluded != "":
+			excluded++
+		case len(judged.Lacks) > 0:
+			lacking = append(lacking, judged)
+		default:
 			fit++
 		}
 		e.answer.Nodes = append(e.answer.Nodes, judged)
 	}
-	switch judged := e.answer.Nodes; {
-	case fit > 0 || len(judged) == 0:
-	case len(judged) == 1:
-		e.add(Cause, e.remedy(judged), "node %s cannot hold the volume: %s", judged[0].Name, strings.Join(judged[0].Lacks, "; "))
+	which := ""
+	if excluded > 0 {
+		which = fmt.Sprintf(", of those that pod %s may use,", e.pod().Name)
+	}
+	switch {
+	case fit > 0 || len(e.answer.Nodes) == 0:
+	case len(lacking) == 0:
+		e.add(Cause, "correct the nodeSelector or the affinity of the pod", "pod %s may not use %s: %s", e.pod().Name,
+			events.Count(excluded, "node"), e.answer.Nodes[0].Excluded)
+	case len(lacking) == 1:
+		e.add(Cause, e.remedy(lacking), "node %s%s cannot hold the volume: %s", lacking[0].Name, onlyOne(which),
+			strings.Join(lacking[0].Lacks, "; "))
 	default:
-		e.add(Cause, e.remedy(judged), "none of the %d nodes can hold the volume: %s", len(judged), commonest(judged))
+		e.add(Cause, e.remedy(lacking), "none of the %d nodes%s can hold the volume: %s", len(lacking), which, commonest(lacking))
 	}
 }
+
+func onlyOne(which string) string { return strings.Replace(which, ", of those", ", the only one", 1) }
 
 // pod returns a pod that uses the claim, nil if there is none.
 func (e *explanation) pod() *corev1.Pod {
@@ -73,15 +97,13 @@ func (e *explanation) judge(name string, pod *corev1.Pod) Node {
 		if n.Spec.Unschedulable && e.PV.It == nil {
 			lacks("it is cordoned")
 		}
-		if t := untolerated(n, pod); t != "" {
-			lacks("its taint %s is not tolerated by pod %s", t, pod.Name)
-		}
+		j.Excluded = excludes(pod, n)
 		if !allowed(e.Class.It, n) {
 			lacks("the class's allowedTopologies leave it out")
 		}
 	}
-	j.Agent = e.agentOn(name, lacks)
-	if e.PV.It == nil {
+	// What a node has published stays when its agent goes.
+	if j.Agent = e.agentOn(name, lacks); e.PV.It == nil && j.Agent != "none" {
 		e.space(&j, lacks)
 	}
 	return j
@@ -100,13 +122,21 @@ func (e *explanation) agentOn(node string, lacks func(string, ...any)) string {
 		lacks("no agent that serves the class runs there: the nodeSelector and tolerations of the DaemonSet, or PROVISION")
 		return "none"
 	case !a.Ready:
-		lacks("its agent is not ready: %s: kubectl -n %s describe pod %s", a.Why, a.Namespace, a.Pod)
+		// An agent is not ready if one of its pools is not. It answers, and serves the others.
+		if !e.answers(node) {
+			lacks("its agent is not ready: %s: kubectl -n %s describe pod %s", a.Why, a.Namespace, a.Pod)
+		}
 		return "not ready"
 	case e.Class.It != nil && !isDialect(e.Class.It.Provisioner) && e.CSINodes.Known() && !e.registered(node):
 		lacks("the kubelet has not registered the driver: is its directory another than the agent's --kubelet-dir?")
 		return "not registered"
 	}
 	return "ready"
+}
+
+// answers reports whether the agent of a node has reported a pool.
+func (e *explanation) answers(node string) bool {
+	return slices.ContainsFunc(e.Pools, func(p agents.Pools) bool { return p.Agent.Node == node && len(p.Reports) > 0 })
 }
 
 // registered reports whether the kubelet of the node has the driver of the class.
@@ -135,7 +165,7 @@ func (e *explanation) space(j *Node, lacks func(string, ...any)) {
 	}
 	if r, asked := e.report(j, csi); asked {
 		if r == nil {
-			lacks("it has no pool %s%s", j.Pool, e.poolsOn(j.Name))
+			lacks("%s", e.noPool(j))
 			return
 		}
 		j.Pool, j.Available = r.Pool.Name, &r.Space.Available
@@ -154,7 +184,10 @@ func (e *explanation) space(j *Node, lacks func(string, ...any)) {
 			return
 		}
 		bytes := contract.WholeBytes(published.Capacity)
-		j.Available = &bytes
+		if j.Available = &bytes; bytes == 0 && e.notReady(j.Name) != "" {
+			lacks("%s", e.notReady(j.Name))
+			return
+		}
 	}
 	if j.Available != nil && *j.Available < e.answer.Size {
 		lacks("%s are requested, and %s are available in pool %s", contract.Size(e.answer.Size), contract.Size(*j.Available), j.Pool)
@@ -165,7 +198,7 @@ func (e *explanation) space(j *Node, lacks func(string, ...any)) {
 // asked is false if the agent of the node was not asked, or did not answer.
 func (e *explanation) report(j *Node, byName bool) (most *inspect.Report, asked bool) {
 	for _, p := range e.Pools {
-		if p.Agent.Node != j.Name || p.Problem != "" {
+		if p.Agent.Node != j.Name || p.Problem != "" && len(p.Reports) == 0 {
 			continue
 		}
 		asked = true
@@ -179,20 +212,41 @@ func (e *explanation) report(j *Node, byName bool) (most *inspect.Report, asked 
 	return most, asked
 }
 
-// poolsOn names the pools of a node that was asked.
-func (e *explanation) poolsOn(node string) string {
+// noPool says why a node that was asked reports no pool for the class: it has none, or the pool is
+// not ready.
+func (e *explanation) noPool(j *Node) string {
 	var names []string
 	for _, p := range e.Pools {
+		if p.Agent.Node != j.Name {
+			continue
+		}
+		if p.Problem != "" {
+			return cmp.Or(e.notReady(j.Name), p.Problem)
+		}
 		for _, r := range p.Reports {
-			if p.Agent.Node == node {
-				names = append(names, r.Pool.Name)
-			}
+			names = append(names, r.Pool.Name)
 		}
 	}
 	if len(names) == 0 {
-		return ""
+		return "it has no pool " + j.Pool
 	}
-	return "; it has " + strings.Join(names, ", ")
+	return "it has no pool " + j.Pool + "; it has " + strings.Join(names, ", ")
+}
+
+// notReady returns the newest event that a pool of the node is not ready, "" if there is none, or
+// if a newer one says that it is ready again.
+func (e *explanation) notReady(node string) string {
+	for i := range e.PoolEvents.Items {
+		event := &e.PoolEvents.Items[i]
+		switch {
+		case event.InvolvedObject.Name != node:
+		case event.Reason == events.PoolReady:
+			return ""
+		case event.Reason == events.PoolNotReady:
+			return event.Message
+		}
+	}
+	return ""
 }
 
 // published returns what the node publishes for the class.
@@ -228,7 +282,7 @@ func commonest(judged []Node) (text string) {
 	for _, j := range judged {
 		kind, _, _ := strings.Cut(j.Lacks[0], ":")
 		if count[kind]++; count[kind] > most {
-			most, text = count[kind], kind
+			most, text = count[kind], j.Lacks[0]
 		}
 	}
 	if most < len(judged) {
@@ -237,20 +291,19 @@ func commonest(judged []Node) (text string) {
 	return text
 }
 
-// untolerated returns a taint of the node that keeps the pod away, "" if there is none or no pod.
-func untolerated(n *corev1.Node, pod *corev1.Pod) string {
+// excludes says why the scheduler would not place the pod on the node, whatever storage it has; ""
+// if it would, or if there is no pod.
+func excludes(pod *corev1.Pod, n *corev1.Node) string {
 	if pod == nil || pod.Spec.NodeName == n.Name {
 		return ""
 	}
-	for i := range n.Spec.Taints {
-		t := &n.Spec.Taints[i]
-		tolerated := t.Effect == corev1.TaintEffectPreferNoSchedule
-		for j := range pod.Spec.Tolerations {
-			tolerated = tolerated || pod.Spec.Tolerations[j].ToleratesTaint(klog.Background(), t, true)
-		}
-		if !tolerated {
-			return t.ToString()
-		}
+	if may, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(n); err != nil || !may {
+		return fmt.Sprintf("the nodeSelector or the affinity of pod %s leaves it out", pod.Name)
+	}
+	taint, found := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, pod.Spec.Tolerations,
+		func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }, true)
+	if found {
+		return fmt.Sprintf("pod %s does not tolerate its taint %s", pod.Name, taint.ToString())
 	}
 	return ""
 }

@@ -109,7 +109,10 @@ func Of(f *Facts) []Node {
 func (f *Facts) addPools(at func(name, ready string) *Node, missing string) {
 	for _, p := range f.Pools {
 		n := at(p.Agent.Node, missing)
-		if p.Problem != "" {
+		switch {
+		case p.Problem != "" && len(p.Reports) > 0:
+			n.Problems = append(n.Problems, "not all of its pools can be read: "+p.Problem)
+		case p.Problem != "":
 			n.Problems = append(n.Problems, "its pools are unknown: "+p.Problem)
 		}
 		for i := range p.Reports {
