@@ -213,7 +213,7 @@ func (r Reader) Explain(ctx context.Context, agents []Agent) {
 		}
 		asks = append(asks, func() {
 			for _, e := range r.EventsOf(ctx, "Pod", a.Namespace, a.Pod, a.UID).Items {
-				if e.Type == corev1.EventTypeWarning {
+				if e.Type == corev1.EventTypeWarning && strings.HasPrefix(e.Reason, "Failed") {
 					a.Why += ": " + strings.TrimSpace(e.Message)
 					return
 				}

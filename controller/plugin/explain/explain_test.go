@@ -168,9 +168,13 @@ func TestCauses(t *testing.T) {
 			f.Users.Items[0].Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-02"}
 			f.request("12Gi")
 		}, "node node-02, the only one that pod db-0 may use, cannot hold the volume: 12Gi are requested", "request at most 10Gi"},
-		"topologies":        {func(f *Facts) { f.Class.It.AllowedTopologies = topologies("node-02") }, "the class's allowedTopologies leave it out", ""},
-		"no agent there":    {func(f *Facts) { f.Agents.Items = f.Agents.Items[1:] }, "no agent that serves the class runs there", ""},
-		"agent not ready":   {func(f *Facts) { a := &f.Agents.Items[0]; a.Ready, a.Why = false, "container x: ErrImagePull" }, "its agent is not ready: container x: ErrImagePull: kubectl -n hpp describe pod agent-node-01", ""},
+		"topologies":     {func(f *Facts) { f.Class.It.AllowedTopologies = topologies("node-02") }, "the class's allowedTopologies leave it out", ""},
+		"no agent there": {func(f *Facts) { f.Agents.Items = f.Agents.Items[1:] }, "no agent that serves the class runs there", ""},
+		"agent not ready": {func(f *Facts) {
+			f.Capacities.Items = nil
+			a := &f.Agents.Items[0]
+			a.Ready, a.Why = false, "container x: ErrImagePull"
+		}, "its agent is not ready: container x: ErrImagePull: kubectl -n hpp describe pod agent-node-01", ""},
 		"not registered":    {func(f *Facts) { f.CSINodes.Items[0].Spec.Drivers = nil }, "the kubelet has not registered the driver: is its directory another than the agent's --kubelet-dir?", ""},
 		"nothing published": {func(f *Facts) { f.Capacities.Items = f.Capacities.Items[1:] }, "it publishes no capacity for the class: it has no pool local, or the pool is not ready", ""},
 		"too large":         {func(f *Facts) { f.request("12Gi") }, "12Gi are requested, and 10Gi are available in pool local", "request at most 10Gi"},
@@ -252,8 +256,9 @@ func TestNoCause(t *testing.T) {
 			f.asked(nil)
 			f.Pools[0].Problem = "inspect pool fast: its disk is not mounted"
 		}, ""},
-		"allowed topology": {func(f *Facts) { f.Class.It.AllowedTopologies = topologies("node-01") }, ""},
-		"bound":            {func(f *Facts) { f.volume() }, "note: its volume is on node node-01: PV pvc-c1, a CSI volume; the scheduler chose the node"},
+		"another pool is not ready, published": {func(f *Facts) { f.Agents.Items[0].Ready = false }, ""},
+		"allowed topology":                     {func(f *Facts) { f.Class.It.AllowedTopologies = topologies("node-01") }, ""},
+		"bound":                                {func(f *Facts) { f.volume() }, "note: its volume is on node node-01: PV pvc-c1, a CSI volume; the scheduler chose the node"},
 		"bound by annotation": {func(f *Facts) {
 			f.hostPath(true)
 			f.volume()

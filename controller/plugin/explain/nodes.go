@@ -134,8 +134,14 @@ func (e *explanation) agentOn(node string, lacks func(string, ...any)) string {
 	return "ready"
 }
 
-// answers reports whether the agent of a node has reported a pool.
+// answers reports whether the agent of a node has reported a pool, or publishes space in that of
+// the class.
 func (e *explanation) answers(node string) bool {
+	if e.Class.It != nil {
+		if c := e.published(node); c != nil && c.Capacity.Sign() > 0 {
+			return true
+		}
+	}
 	return slices.ContainsFunc(e.Pools, func(p agents.Pools) bool { return p.Agent.Node == node && len(p.Reports) > 0 })
 }
 
@@ -270,7 +276,7 @@ func (e *explanation) remedy(judged []Node) string {
 			most = max(most, *j.Available)
 		}
 	}
-	if most >= 0 && most < e.answer.Size {
+	if most > 0 && most < e.answer.Size {
 		return fmt.Sprintf("request at most %s, free space, or add a disk", contract.Size(most))
 	}
 	return ""
