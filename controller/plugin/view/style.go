@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
 )
@@ -39,21 +40,22 @@ func (s Style) Paint(p Paint, text string) string {
 }
 
 // Wrapped breaks a text at spaces into lines of the terminal's width. The first line follows lead
-// and the others are indented by as much.
+// and the others are indented by as much. A text that fits, and one with little room beside lead, is
+// one line.
 func (s Style) Wrapped(lead, text string) string {
 	text = Printable(text)
-	indent := strings.Repeat(" ", len([]rune(lead)))
-	room := s.Width - len(indent)
-	if s.Width == 0 || room < 20 {
-		return lead + text + "\n"
+	indent := utf8.RuneCountInString(lead)
+	room := s.Width - indent
+	if s.Width == 0 || room < 20 || utf8.RuneCountInString(text) <= room {
+		return strings.TrimRight(lead+text, " ") + "\n"
 	}
 	var b strings.Builder
 	line, used := lead, 0
 	for _, word := range strings.Fields(text) {
-		n := len([]rune(word))
+		n := utf8.RuneCountInString(word)
 		if used > 0 && used+1+n > room {
 			b.WriteString(line + "\n")
-			line, used = indent, 0
+			line, used = strings.Repeat(" ", indent), 0
 		}
 		if used > 0 {
 			line += " "

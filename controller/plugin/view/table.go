@@ -79,17 +79,21 @@ func (t *Table) Print(out io.Writer, s Style) error {
 	for _, row := range rows {
 		line := ""
 		for n, i := range shown {
-			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(row[i]))
-			text := row[i] + pad
-			if t.Columns[i].Right {
-				text = pad + row[i]
+			text := row[i]
+			if pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(row[i])); t.Columns[i].Right {
+				text = pad + text
+			} else if n < len(shown)-1 {
+				text += pad
 			}
 			if n > 0 {
 				line += gap
 			}
+			if n == len(shown)-1 { // the last one has the long texts
+				b.WriteString(s.Wrapped(line, text))
+				break
+			}
 			line += text
 		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
