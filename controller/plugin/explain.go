@@ -127,17 +127,10 @@ func printNodes(out io.Writer, style view.Style, nodes []explain.Node) error {
 		} else if n.Pool == "" {
 			available = ""
 		}
-		table.Add(n.Name, n.Ready, n.Agent, n.Pool, available, strings.Join(slices.Concat(excluded(n), n.Lacks), "; "))
+		table.Add(n.Name, n.Ready, n.Agent, n.Pool, available, n.Text())
 	}
 	fmt.Fprintln(out)
 	return table.Print(out, style)
-}
-
-func excluded(n explain.Node) []string {
-	if n.Excluded == "" {
-		return nil
-	}
-	return []string{n.Excluded}
 }
 
 func printEvents(out io.Writer, style view.Style, all []explain.Event) error {

@@ -30,8 +30,8 @@ func TestPrintAnswer(t *testing.T) {
 			{Level: explain.Unknown, What: "unknown: may not list events"},
 		},
 		Nodes: []explain.Node{
-			{Name: "node-01", Ready: "yes", Agent: "ready", Pool: "local", Available: ptr.To[int64](10 * gib), Lacks: []string{"12Gi are requested"}},
-			{Name: "node-02", Ready: "no", Agent: "none", Pool: "local", Lacks: []string{"it is not ready", "no agent runs there"}},
+			{Name: "node-01", Ready: "yes", Agent: "ready", Pool: "local", Available: ptr.To[int64](10 * gib), Lacks: []explain.Lack{{What: "12Gi are requested"}}},
+			{Name: "node-02", Ready: "no", Agent: "none", Pool: "local", Lacks: []explain.Lack{{What: "it is not ready"}, {What: "no agent runs there"}}},
 		},
 		Events: []explain.Event{{Age: "10s", Type: "Warning", Object: "claim", Reason: "ProvisioningFailed", Message: "a name\x1b[31m"}},
 	}

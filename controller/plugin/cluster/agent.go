@@ -99,6 +99,10 @@ func agentOf(pod *corev1.Pod) Agent {
 	return a
 }
 
+// ServedBy returns the provisioners whose claims a pod of an agent serves, by the settings in it.
+// It is empty for an agent of raw disks.
+func ServedBy(pod *corev1.PodSpec) []string { return agentOf(&corev1.Pod{Spec: *pod}).Provisioners }
+
 // agentContainer returns the container of the agent, nil if there is none. Sidecars have other
 // names.
 func agentContainer(pod *corev1.Pod) *corev1.Container {

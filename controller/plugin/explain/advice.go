@@ -21,26 +21,32 @@ type Event struct {
 	Do string `json:"do,omitempty"`
 }
 
-// events adds the events, and makes the newest Warning about a claim that waits its first cause:
-// the agent or the operator that recorded it has seen more than the API server shows.
+// events adds the events, and the newest Warning about each object as a finding. One about a claim
+// that waits is a cause: what recorded it has seen more than the API server shows. What a finding
+// has already is not repeated.
 func (e *explanation) events() {
 	e.list("claim", e.Events.Items)
 	e.list("PV", e.PVEvents.Items)
 	e.list("node", ofNode(e.NodeEvents.Items))
+	seen := map[string]bool{}
 	for _, event := range e.answer.Events {
-		if event.Type != corev1.EventTypeWarning {
+		if event.Type != corev1.EventTypeWarning || seen[event.Object] {
 			continue
 		}
-		level := Warning
+		seen[event.Object] = true
+		if slices.ContainsFunc(e.answer.Findings, func(f Finding) bool {
+			return strings.Contains(event.Message, f.What) || strings.Contains(f.What, event.Message)
+		}) {
+			continue
+		}
+		level, do := Warning, event.Do
 		if event.Object == "claim" && e.Claim.Spec.VolumeName == "" {
 			level = Cause
 		}
-		f := Finding{level, event.Age + " ago " + event.Object + " event " + event.Reason + ": " + event.Message, event.Do}
-		if level == Cause {
-			e.answer.Findings = slices.Insert(e.answer.Findings, 0, f)
-			return
+		if strings.HasPrefix(do, "do what the message says") { // it stands before
+			do = ""
 		}
-		e.answer.Findings = append(e.answer.Findings, f)
+		e.add(level, do, "%s ago, event %s of the %s: %s", event.Age, event.Reason, event.Object, event.Message)
 	}
 }
 

@@ -79,6 +79,7 @@ func Explain(f *Facts) Answer {
 		e.bound()
 	default:
 		e.pending()
+		e.notServing()
 	}
 	e.events()
 	e.unknown()

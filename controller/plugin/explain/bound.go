@@ -63,7 +63,7 @@ func (e *explanation) where(pv *corev1.PersistentVolume) {
 	case !contract.NodeReady(n):
 		e.add(Warning, "kubectl describe node "+node, "node %s is not ready: its pods, and this volume, cannot be reached", node)
 	}
-	e.answer.Nodes = append(e.answer.Nodes, e.judge(node, nil))
+	e.judgeAll(node)
 }
 
 // volume adds what the agent knows of the volume itself.

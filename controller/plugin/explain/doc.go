@@ -5,6 +5,7 @@
 //	answer.go   the answer, and Explain, which chooses the checks
 //	bound.go    a claim that has its PV
 //	pending.go  a claim that waits: its class, the provisioner, its node
-//	nodes.go    each node that could hold the volume, and what it lacks
+//	nodes.go    each node that could hold the volume, and what it lacks; agents.go its agent,
+//	            space.go its pool
 //	advice.go   the events, with what each asks for
 package explain

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -102,6 +103,13 @@ func event(kind, reason, message string) corev1.Event {
 	return corev1.Event{Type: kind, Reason: reason, Message: message, LastTimestamp: ago(time.Minute)}
 }
 
+// agentsOn is a DaemonSet of agents that serve the driver, on the nodes of a selector.
+func agentsOn(selector map[string]string) (d appsv1.DaemonSet) {
+	d.Namespace, d.Name = "hpp", "agents"
+	d.Spec.Template.Spec = corev1.PodSpec{NodeSelector: selector, Containers: []corev1.Container{{Name: "hostpath-provisioner", Env: []corev1.EnvVar{{Name: "PROVISION", Value: "csi"}}}}}
+	return d
+}
+
 // ofNode1 makes the event one about node-01.
 func ofNode1(e corev1.Event) corev1.Event {
 	e.InvolvedObject.Name = "node-01"
@@ -147,40 +155,54 @@ func TestCauses(t *testing.T) {
 		}, `names node "node-09", which does not exist`, ""},
 		"chosen node missing": {func(f *Facts) { f.Claim.Annotations[contract.AnnSelectedNode] = "node-09" }, "the scheduler chose node node-09, which does not exist any more",
 			"kubectl -n shop annotate pvc data volume.kubernetes.io/selected-node-"},
-		"unscheduled":    {func(f *Facts) { f.unscheduled("0/2 nodes are available") }, "pod db-0, which uses the claim, fits no node: 0/2 nodes are available", "the table below"},
-		"pod names node": {func(f *Facts) { f.unscheduled(""); f.Users.Items[0].Spec.NodeName = "node-01" }, "pod db-0, which uses the claim, fits no node", ""},
+		"unscheduled":    {func(f *Facts) { f.unscheduled("0/2 nodes are available") }, "pod db-0, which uses the claim, is not scheduled: 0/2 nodes are available", ""},
+		"pod names node": {func(f *Facts) { f.unscheduled(""); f.Users.Items[0].Spec.NodeName = "node-01" }, "pod db-0 names its node node-01 itself", "nodeSelector"},
 		"gate": {func(f *Facts) {
 			f.Claim.Annotations = nil
 			f.Users.Items[0].Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "wait"}}
 		}, `pod db-0 has the scheduling gate "wait"`, "remove the gate"},
-		"node not ready": {func(f *Facts) { f.Nodes.Items[0].Status.Conditions[0].Status = corev1.ConditionUnknown }, "node node-01 cannot hold the volume: it is not ready: kubectl describe node node-01", ""},
+		"node not ready": {func(f *Facts) { f.Nodes.Items[0].Status.Conditions[0].Status = corev1.ConditionUnknown }, "node node-01 cannot hold the volume: it is not ready", "kubectl describe node node-01"},
 		"cordoned":       {func(f *Facts) { f.Nodes.Items[0].Spec.Unschedulable = true }, "it is cordoned", ""},
 		"tainted": {func(f *Facts) {
 			f.Nodes.Items[0].Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
-		}, "pod db-0 may not use 1 node: pod db-0 does not tolerate its taint gpu:NoSchedule", "affinity"},
+		}, "pod db-0 may run on no node: pod db-0's tolerations lack the node's taint gpu:NoSchedule", "tolerations of the pod"},
 		"selected away": {func(f *Facts) {
 			f.Users.Items[0].Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-09"}
 		},
-			"pod db-0 may not use 1 node: the nodeSelector or the affinity of pod db-0 leaves it out", ""},
+			"pod db-0 may run on no node: pod db-0's nodeSelector is kubernetes.io/hostname=node-09", ""},
 		"selected, too large": {func(f *Facts) {
 			f.unscheduled("")
 			f.Users.Items[0].Status = corev1.PodStatus{}
 			f.Users.Items[0].Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-02"}
 			f.request("12Gi")
-		}, "node node-02, the only one that pod db-0 may use, cannot hold the volume: 12Gi are requested", "request at most 10Gi"},
-		"topologies":     {func(f *Facts) { f.Class.It.AllowedTopologies = topologies("node-02") }, "the class's allowedTopologies leave it out", ""},
-		"no agent there": {func(f *Facts) { f.Agents.Items = f.Agents.Items[1:] }, "no agent that serves the class runs there", ""},
+		}, "node node-02, the only one that pod db-0 may use, cannot hold the volume: 12Gi are requested", "create the claim again with at most 10Gi"},
+		"topologies":     {func(f *Facts) { f.Class.It.AllowedTopologies = topologies("node-02") }, "allowedTopologies of class local leave it out", "another class"},
+		"no agent there": {func(f *Facts) { f.Agents.Items = f.Agents.Items[1:] }, "node node-01 cannot hold the volume: no agent runs there", "kubectl get daemonsets"},
+		"DaemonSet leaves the node out": {func(f *Facts) {
+			f.Agents.Items = f.Agents.Items[1:]
+			f.DaemonSets.Items = []appsv1.DaemonSet{agentsOn(map[string]string{corev1.LabelHostname: "node-02"})}
+		}, "no agent runs there: DaemonSet agents leaves the node out: its nodeSelector is kubernetes.io/hostname=node-02", "kubectl -n hpp edit daemonset agents"},
+		"DaemonSet has no pod there": {func(f *Facts) {
+			f.Agents.Items = f.Agents.Items[1:]
+			f.DaemonSets.Items = []appsv1.DaemonSet{agentsOn(nil)}
+		}, "no agent runs there, although DaemonSet agents should have one", "kubectl -n hpp describe daemonset agents"},
+		"the agent there serves others": {func(f *Facts) { f.Agents.Items[0].Provisioners = []string{contract.HostPathProvisioner} },
+			"its agent serves kubevirt.io/hostpath-provisioner, and not kubevirt.io.hostpath-provisioner", "PROVISION"},
+		"affinity": {func(f *Facts) {
+			f.Users.Items[0].Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "gpu", Operator: corev1.NodeSelectorOpExists}}}}}}}
+		}, "pod db-0's affinity leaves the node out", "affinity"},
 		"agent not ready": {func(f *Facts) {
 			f.Capacities.Items = nil
 			a := &f.Agents.Items[0]
 			a.Ready, a.Why = false, "container x: ErrImagePull"
-		}, "its agent is not ready: container x: ErrImagePull: kubectl -n hpp describe pod agent-node-01", ""},
-		"not registered":    {func(f *Facts) { f.CSINodes.Items[0].Spec.Drivers = nil }, "the kubelet has not registered the driver: is its directory another than the agent's --kubelet-dir?", ""},
+		}, "its agent is not ready: container x: ErrImagePull", "kubectl -n hpp describe pod agent-node-01"},
+		"not registered":    {func(f *Facts) { f.CSINodes.Items[0].Spec.Drivers = nil }, "its kubelet has not registered the driver", "kubelet-dir"},
 		"nothing published": {func(f *Facts) { f.Capacities.Items = f.Capacities.Items[1:] }, "it publishes no capacity for the class: it has no pool local, or the pool is not ready", ""},
-		"too large":         {func(f *Facts) { f.request("12Gi") }, "12Gi are requested, and 10Gi are available in pool local", "request at most 10Gi"},
-		"too large for all": {func(f *Facts) { f.unscheduled("0/2"); f.Users.Items[0].Status = corev1.PodStatus{}; f.request("12Gi") }, "none of the 2 nodes can hold the volume: 12Gi are requested, and 10Gi are available in pool local", "request at most 10Gi"},
+		"too large":         {func(f *Facts) { f.request("12Gi") }, "12Gi are requested, and 10Gi are available in pool local", "create the claim again with at most 10Gi"},
+		"too large for all": {func(f *Facts) { f.unscheduled("0/2"); f.Users.Items[0].Status = corev1.PodStatus{}; f.request("12Gi") }, "none of the 2 nodes can hold the volume: 12Gi are requested, and 10Gi are available in pool local", "create the claim again with at most 10Gi"},
 		"reported as smaller": {func(f *Facts) { f.asked(func(_ int, r *inspect.Report) { r.Space.Available = gib / 2 }) },
-			"1Gi are requested, and 512Mi are available in pool local", "request at most 512Mi"},
+			"1Gi are requested, and 512Mi are available in pool local", "create the claim again with at most 512Mi"},
 		"no such pool": {func(f *Facts) { f.asked(func(_ int, r *inspect.Report) { r.Pool.Name = "other" }) }, "it has no pool local; it has other", ""},
 		"pool is not ready, asked": {func(f *Facts) {
 			f.asked(func(_ int, r *inspect.Report) { r.Pool.Name = "other" })
@@ -198,10 +220,10 @@ func TestCauses(t *testing.T) {
 		"no quota": {func(f *Facts) {
 			f.Class.It.Parameters[contract.QuotaParameter] = "required"
 			f.asked(func(_ int, r *inspect.Report) { r.Pool.NoQuotas = "tmpfs has none" })
-		}, "the class requires a quota, and pool local enforces none: tmpfs has none", ""},
+		}, "class local requires a quota, and pool local enforces none: tmpfs has none", "docs/quotas.md"},
 		"recorded by the agent": {func(f *Facts) {
 			f.Events.Items = []corev1.Event{event("Warning", events.ProvisioningFailed, "the pool is not ready")}
-		}, "60s ago claim event ProvisioningFailed: the pool is not ready", "do what the message says"},
+		}, "60s ago, event ProvisioningFailed of the claim: the pool is not ready", ""},
 		"PV missing":   {func(f *Facts) { f.volume(); f.PV.It = nil }, "the claim names PV pvc-c1, which does not exist", "restore the PV"},
 		"another's PV": {func(f *Facts) { f.volume().Spec.ClaimRef.UID = "c2" }, "PV pvc-c1 is bound to claim shop/data, not to this one", "Retained volumes"},
 		"deleted, used": {func(f *Facts) { f.volume(); f.Claim.DeletionTimestamp = ptr.To(ago(time.Hour)) },
@@ -233,6 +255,18 @@ func topologies(node string) []corev1.TopologySelectorTerm {
 	return []corev1.TopologySelectorTerm{{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: contract.TopologyNode, Values: []string{node}}}}}
 }
 
+// A cause that an event repeats is there once, and an event with another text is a second one.
+func TestEventIsNotRepeated(t *testing.T) {
+	for message, want := range map[string]int{"class fast does not exist": 1, "class fast does not exist: create it": 1, "the pool burns": 2} {
+		f := scene()
+		f.Claim.Spec.StorageClassName, f.Class.It = ptr.To("fast"), nil
+		f.Events.Items = []corev1.Event{event("Warning", events.ProvisioningFailed, message)}
+		if answer := Explain(f); len(answer.Findings) != want || len(answer.Events) != 1 {
+			t.Errorf("%s: %d findings, want %d:\n%s", message, len(answer.Findings), want, text(answer))
+		}
+	}
+}
+
 // Nothing that is in order is a cause, and a claim that is bound has none.
 func TestNoCause(t *testing.T) {
 	for name, row := range map[string]struct {
@@ -255,7 +289,8 @@ func TestNoCause(t *testing.T) {
 			f.Agents.Items[0].Ready, f.Agents.Items[0].Why = false, "the readiness check fails"
 			f.asked(nil)
 			f.Pools[0].Problem = "inspect pool fast: its disk is not mounted"
-		}, ""},
+			f.PoolEvents.Items = []corev1.Event{ofNode1(event("Warning", events.PoolNotReady, "the disk of pool fast is not mounted"))}
+		}, "note: the agent of node node-01 is not ready and serves all the same: the disk of pool fast is not mounted"},
 		"another pool is not ready, published": {func(f *Facts) { f.Agents.Items[0].Ready = false }, ""},
 		"allowed topology":                     {func(f *Facts) { f.Class.It.AllowedTopologies = topologies("node-01") }, ""},
 		"bound":                                {func(f *Facts) { f.volume() }, "note: its volume is on node node-01: PV pvc-c1, a CSI volume; the scheduler chose the node"},
@@ -361,7 +396,11 @@ func TestEveryReason(t *testing.T) {
 				(answer.Events[0].Do == "") != (r.Action == "") || strings.Contains(answer.Events[0].Do, "](") {
 				t.Errorf("%s of a %s: events %+v", r.Name, object, answer.Events)
 			}
-			if warned := strings.Contains(text(answer), object+" event "+r.Name+": because of the moon => "+answer.Events[0].Do); warned != (r.Type == "Warning") {
+			do := answer.Events[0].Do
+			if strings.HasPrefix(do, "do what the message says") {
+				do = ""
+			}
+			if warned := strings.Contains(text(answer), "event "+r.Name+" of the "+object+": because of the moon => "+do+"\n"); warned != (r.Type == "Warning") {
 				t.Errorf("%s of a %s, a %s, among the findings: %t\n%s", r.Name, object, r.Type, warned, text(answer))
 			}
 		}

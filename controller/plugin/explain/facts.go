@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
@@ -27,6 +28,7 @@ type Facts struct {
 	CSINodes   cluster.List[storagev1.CSINode]
 	Capacities cluster.List[storagev1.CSIStorageCapacity]
 	Agents     cluster.List[cluster.Agent]
+	DaemonSets cluster.List[appsv1.DaemonSet]
 	// Users are the pods of the claim's namespace that use it and have not ended.
 	Users cluster.List[corev1.Pod]
 
@@ -53,6 +55,7 @@ func Read(ctx context.Context, r cluster.Reader, ask AskPools, claim *corev1.Per
 		func() { f.CSINodes = r.CSINodes(ctx) },
 		func() { f.Capacities = r.Capacities(ctx) },
 		func() { f.Agents = r.Agents(ctx) },
+		func() { f.DaemonSets = r.DaemonSets(ctx) },
 		func() { f.PoolEvents = r.EventsFor(ctx, events.PoolNotReady, events.PoolReady) },
 		func() { f.Users = r.Pods(ctx, claim.Namespace, "") },
 		func() {
@@ -80,7 +83,7 @@ func Read(ctx context.Context, r cluster.Reader, ask AskPools, claim *corev1.Per
 			}
 		},
 		func() {
-			f.Pools, f.NoPools = ask(ctx, f.candidates())
+			f.Pools, f.NoPools = ask(ctx, f.serving())
 		},
 	)
 	return f
@@ -117,9 +120,9 @@ func isDialect(provisioner string) bool {
 	return provisioner == contract.HostPathProvisioner || err == nil && len(others) > 0
 }
 
-// candidates returns the agents that could serve the claim: the one of its node, or all of its
+// serving returns the agents that could serve the claim: the one of its node, or all of its
 // provisioner.
-func (f *Facts) candidates() (all []cluster.Agent) {
+func (f *Facts) serving() (all []cluster.Agent) {
 	node := f.node()
 	for _, a := range f.Agents.Items {
 		if a.Process == cluster.NodeAgent && (node == "" || a.Node == node) &&

@@ -122,7 +122,7 @@ func (e *explanation) supported() bool {
 	return err == nil
 }
 
-// place explains the node of the claim, or why it has none, and looks at the nodes.
+// place explains the node of the claim, or why it has none, and judges the nodes.
 func (e *explanation) place() bool {
 	c, node := e.Class.It, e.node()
 	switch {
@@ -131,11 +131,11 @@ func (e *explanation) place() bool {
 	case contract.Delayed(c):
 		return e.consumer()
 	case e.onlyNode():
-		e.candidatesOf("")
-		return true
+		return e.candidates("")
 	}
 	_, message := nodechoice.NoNode(c)
 	e.add(Cause, "", "%s", message)
+	e.judgeAll("")
 	return false
 }
 
@@ -147,49 +147,48 @@ func (e *explanation) onlyNode() bool {
 
 // chosen explains a claim whose node is chosen.
 func (e *explanation) chosen(node string) bool {
-	if n := e.nodeNamed(node); n == nil && e.Nodes.Known() {
-		if contract.NamesNode(&e.Claim) && e.byAnnotation() {
-			_, message := nodechoice.NodeMissing(node)
-			e.add(Cause, "", "%s", message)
-		} else {
-			e.add(Cause, fmt.Sprintf("kubectl -n %s annotate pvc %s %s-", e.answer.Namespace, e.answer.Name, contract.AnnSelectedNode),
-				"the scheduler chose node %s, which does not exist any more", node)
-		}
-		return false
+	if e.nodeNamed(node) != nil || !e.Nodes.Known() {
+		return e.candidates(node)
 	}
-	e.candidatesOf(node)
-	return true
+	annotate := fmt.Sprintf("kubectl -n %s annotate pvc %s ", e.answer.Namespace, e.answer.Name)
+	if contract.NamesNode(&e.Claim) && e.byAnnotation() {
+		e.add(Cause, annotate+"--overwrite "+contract.AnnProvisionOnNode+"=NODE, with a node of the table; the claim can stay",
+			"the annotation %s names node %q, which does not exist", contract.AnnProvisionOnNode, node)
+	} else {
+		e.add(Cause, annotate+contract.AnnSelectedNode+"-", "the scheduler chose node %s, which does not exist any more", node)
+	}
+	e.judgeAll("")
+	return false
 }
 
 // consumer explains a claim that waits for a pod, or whose pod waits for a node.
 func (e *explanation) consumer() bool {
 	if !e.Users.Known() {
+		e.judgeAll("")
 		return false
 	}
-	if len(e.Users.Items) == 0 {
+	pod := e.pod()
+	if pod == nil {
 		do := "create a pod that uses it"
 		if e.byAnnotation() {
 			do += ", or annotate the claim with " + contract.AnnProvisionOnNode + ": NODE"
 		}
 		e.add(Cause, do, "class %s waits for the first pod that uses the claim (%s), and no pod does", e.Class.It.Name,
 			storagev1.VolumeBindingWaitForFirstConsumer)
-		e.candidatesOf("")
-		return false
+		return e.candidates("")
 	}
-	pod := &e.Users.Items[0]
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			e.add(Cause, "the table below has what each node lacks", "pod %s, which uses the claim, fits no node: %s", pod.Name,
-				c.Message)
-		}
-	}
-	if pod.Spec.NodeName != "" {
+	switch {
+	case pod.Spec.NodeName != "":
 		e.add(Cause, "leave spec.nodeName out, so that the scheduler places the pod; use a nodeSelector instead",
 			"pod %s names its node %s itself, so the scheduler chooses no node for the claim", pod.Name, pod.Spec.NodeName)
-	}
-	if len(pod.Spec.SchedulingGates) > 0 {
+	case len(pod.Spec.SchedulingGates) > 0:
 		e.add(Cause, "remove the gate", "pod %s has the scheduling gate %q", pod.Name, pod.Spec.SchedulingGates[0].Name)
+	case e.candidates("") || len(e.answer.Nodes) == 0: // the scheduler has another reason than the storage, or the nodes are unknown
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+				e.add(Cause, "", "pod %s, which uses the claim, is not scheduled: %s", pod.Name, c.Message)
+			}
+		}
 	}
-	e.candidatesOf("")
-	return true
+	return false
 }

@@ -17,7 +17,7 @@ func TestTable(t *testing.T) {
 		"": {Style{}, "NAME      SIZE   WHY\na           10   the first reason that there is\nbcd          -   -\n\"e\\x1b\"      5   -\n"},
 		"wide, no headers": {Style{Wide: true, NoHeaders: true},
 			"a         10   /a   the first reason that there is\nbcd        -   /b   -\n\"e\\x1b\"    5   -    -\n"},
-		"a terminal": {Style{Width: 40}, "NAME      SIZE   WHY\na           10   the first reason that\n                 there is\nbcd          -   -\n\"e\\x1b\"      5   -\n"},
+		"a terminal":        {Style{Width: 40}, "NAME      SIZE   WHY\na           10   the first reason that\n                 there is\nbcd          -   -\n\"e\\x1b\"      5   -\n"},
 		"a narrow terminal": {Style{Width: 30}, "NAME      SIZE   WHY\na           10   the first reason that there is\nbcd          -   -\n\"e\\x1b\"      5   -\n"},
 	} {
 		var out bytes.Buffer

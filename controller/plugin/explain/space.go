@@ -1,0 +1,152 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/volume/inspect"
+	"kubevirt.io/hostpath-provisioner/volume/record"
+)
+
+// mountDisk is what to do about a pool that is not ready.
+const mountDisk = "mount or repair its disk on the node, and create nothing in the directory meanwhile; see Disks in " +
+	"docs/operations.md"
+
+// space sets the pool and what it has available: as the agent reports it, or as it is published.
+func (e *explanation) space(j *Node) {
+	c := e.Class.It
+	if c == nil {
+		return
+	}
+	csi := !isDialect(c.Provisioner)
+	if csi {
+		j.Pool = contract.PoolName(c.Parameters)
+	}
+	if r, asked := e.report(j, csi); asked {
+		if r == nil {
+			e.noPool(j)
+			return
+		}
+		e.reported(j, r)
+	} else if csi && e.Capacities.Known() && e.Agents.Known() && !e.publishes(j) {
+		return
+	}
+	if j.Available != nil && *j.Available < e.answer.Size {
+		do := "free space on the node, or add a disk"
+		if *j.Available > 0 {
+			do = fmt.Sprintf("create the claim again with at most %s, or %s", contract.Size(*j.Available), do)
+		}
+		j.lacks("space", do, "%s are requested, and %s are available in pool %s", contract.Size(e.answer.Size),
+			contract.Size(*j.Available), j.Pool)
+	}
+}
+
+// reported judges a pool as its agent reports it.
+func (e *explanation) reported(j *Node, r *inspect.Report) {
+	j.Pool, j.Available = r.Pool.Name, &r.Space.Available
+	if r.Space.NoInodes {
+		j.lacks("inodes", "remove small files, or create the filesystem again with more inodes",
+			"the filesystem of pool %s has no free inodes", j.Pool)
+	}
+	if r.Pool.NoQuotas != "" && e.Class.It.Parameters[contract.QuotaParameter] == record.QuotaRequired.String() {
+		j.lacks("quota", "use a class without quota: required, or a filesystem with quotas: see docs/quotas.md",
+			"class %s requires a quota, and pool %s enforces none: %s", e.Class.It.Name, j.Pool, r.Pool.NoQuotas)
+	}
+}
+
+// publishes sets what the node publishes for the class, and reports whether that is more than that
+// the pool is not ready.
+func (e *explanation) publishes(j *Node) bool {
+	published := e.published(j.Name)
+	if published == nil {
+		if j.Agent == "ready" {
+			j.lacks("pool", "kubectl hpp pools lists the pools, if you may run commands in the agents' pods",
+				"it publishes no capacity for the class: it has no pool %s, or the pool is not ready", j.Pool)
+		}
+		return false
+	}
+	bytes := contract.WholeBytes(published.Capacity)
+	j.Available = &bytes
+	if why := e.notReady(j.Name); bytes == 0 && why != "" {
+		j.lacks("pool", mountDisk, "%s", why)
+		return false
+	}
+	return true
+}
+
+// report returns the report of the pool that the class names, or else the one with the most space.
+// asked is false if the agent of the node was not asked, or reported nothing.
+func (e *explanation) report(j *Node, byName bool) (most *inspect.Report, asked bool) {
+	for _, p := range e.Pools {
+		if p.Agent.Node != j.Name || p.Problem != "" && len(p.Reports) == 0 {
+			continue
+		}
+		asked = true
+		for i := range p.Reports {
+			r := &p.Reports[i]
+			if (!byName || r.Pool.Name == j.Pool) && (most == nil || r.Space.Available > most.Space.Available) {
+				most = r
+			}
+		}
+	}
+	return most, asked
+}
+
+// noPool adds that a node that was asked reports no pool for the class: it has none, or the pool is
+// not ready.
+func (e *explanation) noPool(j *Node) {
+	var names []string
+	for _, p := range e.Pools {
+		if p.Agent.Node != j.Name {
+			continue
+		}
+		if p.Problem != "" {
+			j.lacks("pool", mountDisk, "%s", cmp.Or(e.notReady(j.Name), p.Problem))
+			return
+		}
+		for _, r := range p.Reports {
+			names = append(names, r.Pool.Name)
+		}
+	}
+	what := "it has no pool " + j.Pool
+	if len(names) > 0 {
+		what += "; it has " + strings.Join(names, ", ")
+	}
+	j.lacks("pool", "use a class that names a pool of the node, or add the pool to DATADIR of the agents", "%s", what)
+}
+
+// notReady returns the newest event that a pool of the node is not ready, "" if there is none, or
+// if a newer one is that it is ready again.
+func (e *explanation) notReady(node string) string {
+	for i := range e.PoolEvents.Items {
+		event := &e.PoolEvents.Items[i]
+		switch {
+		case event.InvolvedObject.Name != node:
+		case event.Reason == events.PoolReady:
+			return ""
+		case event.Reason == events.PoolNotReady:
+			return event.Message
+		}
+	}
+	return ""
+}
+
+// published returns what the node publishes for the class.
+func (e *explanation) published(node string) *storagev1.CSIStorageCapacity {
+	return e.Capacities.Find(func(c *storagev1.CSIStorageCapacity) bool {
+		if c.StorageClassName != e.Class.It.Name || c.Capacity == nil || c.NodeTopology == nil {
+			return false
+		}
+		s, err := metav1.LabelSelectorAsSelector(c.NodeTopology)
+		n := e.nodeNamed(node)
+		return c.NodeTopology.MatchLabels[contract.TopologyNode] == node ||
+			err == nil && !s.Empty() && n != nil && s.Matches(labels.Set(n.Labels))
+	})
+}
