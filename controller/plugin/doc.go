@@ -3,11 +3,13 @@
 //
 // The plugin has the rights of the user, and no others. It reads the API server, and runs the
 // agents' own commands in their pods if the user may (create pods/exec). What the user may not read
-// is shown as unknown with the reason, never as absent or healthy. It changes nothing.
+// is shown as unknown with the reason, never as absent or healthy. It changes nothing, but for doctor
+// --measure, which creates claims and deletes them again.
 //
 //	plugin.go    the command and its flags
 //	session.go   the connection of one call, and how its user wants to read
 //	explain.go   why a claim waits
 //	status.go    the nodes with their agents and pools; df.go the pools as df prints disks
+//	doctor.go    what will hurt; report.go an archive for people who help
 //	version.go   the versions of plugin and agents
 package plugin

@@ -59,7 +59,7 @@ func Command(version string, streams genericiooptions.IOStreams) *cobra.Command 
 	flags.BoolVar(&s.noExec, "no-exec", false, "read the API server only: run no command in the agents' pods")
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
-	root.AddCommand(s.explainCommand(), s.statusCommand(), s.dfCommand(), s.versionCommand(), s.doctorCommand())
+	root.AddCommand(s.explainCommand(), s.statusCommand(), s.dfCommand(), s.versionCommand(), s.doctorCommand(), s.reportCommand())
 	for _, c := range root.Commands() {
 		c.Args = described(c.Args)
 	}

@@ -9,6 +9,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/version"
 
@@ -43,6 +44,17 @@ func (r Reader) Events(ctx context.Context, namespace string) List[corev1.Event]
 		return pages(ctx, metav1.ListOptions{}, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return r.Client.CoreV1().Events(namespace).List(ctx, o)
 		}, f)
+	})
+}
+
+// EventsAbout lists the events about objects of a kind, in all namespaces.
+func (r Reader) EventsAbout(ctx context.Context, kind string) List[corev1.Event] {
+	selector := fields.Set{"involvedObject.kind": kind}.AsSelector().String()
+	return each("events", func(f func(*corev1.Event)) error {
+		return pages(ctx, metav1.ListOptions{FieldSelector: selector},
+			func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				return r.Client.CoreV1().Events(metav1.NamespaceAll).List(ctx, o)
+			}, f)
 	})
 }
 

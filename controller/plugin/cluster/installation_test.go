@@ -19,8 +19,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
-// pod returns the pod of an agent with these arguments and variables.
-func pod(args []string, env ...string) *corev1.Pod {
+// podWith returns the pod of an agent with these arguments and variables.
+func podWith(args []string, env ...string) *corev1.Pod {
 	c := corev1.Container{Name: "hostpath-provisioner", Image: "image", Args: args}
 	for i := 0; i+1 < len(env); i += 2 {
 		c.Env = append(c.Env, corev1.EnvVar{Name: env[i], Value: env[i+1]})
@@ -29,7 +29,7 @@ func pod(args []string, env ...string) *corev1.Pod {
 		Spec: corev1.PodSpec{NodeName: "node-01", ServiceAccountName: "account", Containers: []corev1.Container{c}}}
 }
 
-func TestAgentOf(t *testing.T) {
+func TestAgentSettings(t *testing.T) {
 	driver := []string{"--endpoint=unix:///csi/csi.sock"}
 	for name, row := range map[string]struct {
 		pod     *corev1.Pod
@@ -37,16 +37,16 @@ func TestAgentOf(t *testing.T) {
 		sidecar bool
 		metrics string
 	}{
-		"hostPath":           {pod(nil), false, false, "http 9898"},
-		"driver":             {pod(driver, "PROVISION", "csi"), true, false, "http 9898"},
-		"driver-only":        {pod(driver), false, true, "https 8443"},
-		"driver-only, plain": {pod(append(driver, "--http-address", ":9898")), false, true, "http 9898"},
-		"TLS beside HTTP":    {pod(nil, "HPP_METRICS_ADDRESS", ":8443"), false, false, "http 9898"},
-		"TLS only":           {pod([]string{"--http-address=", "--metrics-address=10.0.0.1:1234"}), false, false, "https 1234"},
-		"none":               {pod([]string{"--http-address="}), false, false, "pod agent-1 serves no metrics"},
-		"tokens":             {pod([]string{"--metrics-address=:8443", "--metrics-auth=token"}), false, false, "tokens only"},
-		"disks":              {pod([]string{"disks"}), false, false, "http 8080"},
-		"disks elsewhere":    {pod([]string{"disks"}, "LP_METRICS_ADDR", ":81"), false, false, "http 81"},
+		"hostPath":           {podWith(nil), false, false, "http 9898"},
+		"driver":             {podWith(driver, "PROVISION", "csi"), true, false, "http 9898"},
+		"driver-only":        {podWith(driver), false, true, "https 8443"},
+		"driver-only, plain": {podWith(append(driver, "--http-address", ":9898")), false, true, "http 9898"},
+		"TLS beside HTTP":    {podWith(nil, "HPP_METRICS_ADDRESS", ":8443"), false, false, "http 9898"},
+		"TLS only":           {podWith([]string{"--http-address=", "--metrics-address=10.0.0.1:1234"}), false, false, "https 1234"},
+		"none":               {podWith([]string{"--http-address="}), false, false, "pod agent-1 serves no metrics"},
+		"tokens":             {podWith([]string{"--metrics-address=:8443", "--metrics-auth=token"}), false, false, "tokens only"},
+		"disks":              {podWith([]string{"disks"}), false, false, "http 8080"},
+		"disks elsewhere":    {podWith([]string{"disks"}, "LP_METRICS_ADDR", ":81"), false, false, "http 81"},
 	} {
 		a := agentOf(row.pod)
 		if a.IsDriver() != row.driver || a.Sidecar != row.sidecar || a.ServiceAccount != "account" {
@@ -151,7 +151,7 @@ func TestNamespaces(t *testing.T) {
 	if !slices.Equal(got, []string{"a", "b", "c"}) {
 		t.Error(got)
 	}
-	if contract.CSIProvisioner != agentOf(pod([]string{"--endpoint=x"}, "PROVISION", "csi")).Driver {
+	if contract.CSIProvisioner != agentOf(podWith([]string{"--endpoint=x"}, "PROVISION", "csi")).Driver {
 		t.Error("the default driver is not the contract's")
 	}
 }

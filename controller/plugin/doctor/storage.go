@@ -25,9 +25,9 @@ func (f *Facts) serves(provisioner string) bool {
 	return f.Agents.Find(func(a *cluster.Agent) bool { return a.Serves(provisioner) || a.Driver == provisioner }) != nil
 }
 
-// ours reports whether the provisioner is one of this project, or of another whose claims the agents
+// Ours reports whether the provisioner is one of this project, or of another whose claims the agents
 // serve.
-func (f *Facts) ours(provisioner string) bool {
+func (f *Facts) Ours(provisioner string) bool {
 	return provisioner == contract.HostPathProvisioner || provisioner == contract.CSIProvisioner || f.serves(provisioner)
 }
 
@@ -36,7 +36,7 @@ func classes(f *Facts) []finding {
 	all := unread(f.Classes.Unknown, f.Agents.Unknown)
 	for i := range f.Classes.Items {
 		c := &f.Classes.Items[i]
-		if f.ours(c.Provisioner) {
+		if f.Ours(c.Provisioner) {
 			all = append(all, f.class(c)...)
 		}
 	}
@@ -139,7 +139,7 @@ func volumes(f *Facts) []finding {
 		pv := &f.PVs.Items[i]
 		provisioner := provisionerOf(pv)
 		node := cluster.NodeOf(pv, f.Nodes)
-		if node == "" || !f.ours(provisioner) {
+		if node == "" || !f.Ours(provisioner) {
 			continue
 		}
 		switch {
@@ -177,7 +177,7 @@ func claims(f *Facts) []finding {
 	for i := range f.Claims.Items {
 		claim := &f.Claims.Items[i]
 		class := f.Classes.Find(func(c *storagev1.StorageClass) bool { return c.Name == contract.Of(claim) })
-		if claim.Spec.VolumeName != "" || class == nil || !f.ours(class.Provisioner) || contract.Populated(claim) {
+		if claim.Spec.VolumeName != "" || class == nil || !f.Ours(class.Provisioner) || contract.Populated(claim) {
 			continue
 		}
 		node, by := claim.Annotations[contract.AnnSelectedNode], contract.AnnSelectedNode
