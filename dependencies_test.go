@@ -29,6 +29,7 @@ var direct = map[string]string{
 	"k8s.io/component-helpers":                             "the plugin of kubectl: which nodes a pod may use",
 	"k8s.io/klog/v2":                                       "logging",
 	"k8s.io/kubelet":                                       "the kubelet's plugin registration service",
+	"k8s.io/streaming":                                     "the plugin of kubectl: whether a connection to a pod was refused",
 	"k8s.io/utils":                                         "maps of bounded size, least recently used first",
 	"pgregory.net/rapid":                                   "tests of the storage library by random calls, with the shortest story of a failure",
 	"sigs.k8s.io/controller-runtime":                       "the operator: cache, lease, queue",
