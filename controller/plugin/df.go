@@ -16,7 +16,8 @@ func (s *session) dfCommand() *cobra.Command {
 		Short: "Show the space of each pool, as df shows that of disks",
 		Long: "df shows what the filesystem of each pool has, what is used and free, what is allocated to volumes, and what is\n" +
 			"available to new ones.\n\n" +
-			"Permissions: list nodes, and pods of all namespaces; create pods/exec in the agents' namespace.",
+			"Permissions: list nodes, csistoragecapacities, and pods and events of all namespaces; create pods/exec in the\n" +
+			"agents' namespace.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return s.df(c.Context()) },
 	}
