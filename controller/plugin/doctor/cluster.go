@@ -106,10 +106,11 @@ func controllerManager(f *Facts) []finding {
 		return nil
 	case m.Unknown != "":
 		return unread(m.Unknown)
-	case m.Rate() < slowRate:
-		return []finding{{Warning, "", fmt.Sprintf("kube-controller-manager made %.0f writes a second, of %d claims that were deleted at once: "+
-			"its client is limited, and each claim takes four writes until it is bound", m.Rate(), m.Claims),
+	case m.Lag > slow:
+		return []finding{{Warning, "", fmt.Sprintf("kube-controller-manager was %s behind after %d claims were deleted at once: its client "+
+			"is limited, and each claim takes four of its writes until it is bound", m.Lag.Round(100*time.Millisecond), m.Claims),
 			"raise --kube-api-qps and --kube-api-burst of kube-controller-manager"}}
 	}
-	return []finding{{OK, "", fmt.Sprintf("kube-controller-manager made %.0f writes a second", m.Rate()), ""}}
+	return []finding{{OK, "", fmt.Sprintf("kube-controller-manager was %s behind after %d claims were deleted at once",
+		m.Lag.Round(time.Millisecond), m.Claims), ""}}
 }

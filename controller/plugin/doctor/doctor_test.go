@@ -223,8 +223,8 @@ func TestChecks(t *testing.T) {
 		}, []string{"warning clocks: node node-02", "in the future"}},
 		"old Kubernetes": {func(f *Facts) { f.Version.It.Minor = "29" }, []string{"warning kubernetes", "1.30 to 1.37"}},
 		"odd version":    {func(f *Facts) { f.Version.It.Minor = "" }, []string{"unknown kubernetes", "1."}},
-		"throttled": {func(f *Facts) { f.Measured = &Measured{Claims: 80, Took: 2500 * time.Millisecond} },
-			[]string{"warning controller-manager", "32 writes a second", "--kube-api-qps"}},
+		"throttled": {func(f *Facts) { f.Measured = &Measured{Claims: 80, Lag: 2100 * time.Millisecond} },
+			[]string{"warning controller-manager", "2.1s behind after 80 claims", "--kube-api-qps"}},
 		"not measured":     {func(f *Facts) { f.Measured = &Measured{Unknown: "may not"} }, []string{"unknown controller-manager", "may not"}},
 		"no capacity":      {func(f *Facts) { f.Pools[0].Problem = "no answer" }, []string{"unknown pools: node node-01: no answer", "unknown space", "unknown quotas", "unknown classes: class local"}},
 		"accounts unknown": {func(f *Facts) { f.Accounts[0].Unknown = "may not create subjectaccessreviews" }, []string{"unknown permissions: : may not create"}},
@@ -292,7 +292,7 @@ func TestNoFindings(t *testing.T) {
 	f.respond("shared_with_os{pool=\"local\"} 0", "shared_with_os{pool=\"local\"} 1")
 	f.Version.It.Minor = "37"
 	f.Drivers.Items = []storagev1.CSIDriver{{ObjectMeta: metav1.ObjectMeta{Name: contract.CSIProvisioner}}}
-	f.Measured = &Measured{Claims: 80, Took: time.Second}
+	f.Measured = &Measured{Claims: 80, Lag: time.Second}
 	rows := Run(f)
 	if got := found(rows); got != "" {
 		t.Errorf("found %s", got)
@@ -303,7 +303,7 @@ func TestNoFindings(t *testing.T) {
 			tips = append(tips, r.Why)
 		}
 	}
-	if text := strings.Join(tips, "\n"); len(tips) != 2 || !strings.Contains(text, "preventPodSchedulingIfMissing") || !strings.Contains(text, "80 writes a second") {
+	if text := strings.Join(tips, "\n"); len(tips) != 2 || !strings.Contains(text, "preventPodSchedulingIfMissing") || !strings.Contains(text, "1s behind after 80 claims") {
 		t.Errorf("tips %q", tips)
 	}
 }

@@ -63,7 +63,7 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("%s: unknown %q, want %q", name, m.Unknown, row.want)
 		case deletes != row.deletes:
 			t.Errorf("%s: %d deletions, want %d", name, deletes, row.deletes)
-		case row.want == "" && (m.Claims != measuredClaims || m.Took <= 0):
+		case row.want == "" && (m.Claims != measuredClaims || m.Lag <= 0):
 			t.Errorf("%s: %+v", name, m)
 		}
 	}
