@@ -2,6 +2,9 @@ package doctor
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -348,5 +351,30 @@ func TestShortIsSorted(t *testing.T) {
 	}
 	if got != "dcab" {
 		t.Errorf("order %s", got)
+	}
+}
+
+// Every page of a row, and every path that a row names, is in the repository.
+func TestPagesExist(t *testing.T) {
+	path := regexp.MustCompile(`(?:docs|manifests)/[A-Za-z0-9_./-]*[A-Za-z0-9]`)
+	sources, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, source := range sources {
+		text, err := os.ReadFile(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range path.FindAllString(string(text), -1) {
+			seen++
+			if _, err := os.Stat(filepath.Join("../../..", name)); err != nil {
+				t.Errorf("%s names %s: %v", source, name, err)
+			}
+		}
+	}
+	if seen < len(checks) {
+		t.Errorf("%d paths, want one of each check at least", seen)
 	}
 }
