@@ -50,6 +50,9 @@ func (s *session) doctor(ctx context.Context, failOn string, measure bool) error
 	if measure {
 		facts.Measured = doctor.Measure(ctx, s.reader.Client, s.namespace)
 	}
+	if err := ctx.Err(); err != nil { // what was read is not complete
+		return err
+	}
 	rows := doctor.Run(facts)
 	if err := s.printDiagnosis(rows); err != nil {
 		return err

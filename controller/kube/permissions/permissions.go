@@ -53,6 +53,18 @@ func Driver() (cluster, namespace []Rule) {
 	}
 }
 
+// Sidecar returns what the standard provisioner sidecar needs, which serves the claims of a driver
+// beside the agent. They equal the roles of manifests/csi-sidecars.
+func Sidecar() (cluster, namespace []Rule) {
+	_, namespace = Driver()
+	return []Rule{
+		{"", "persistentvolumes", "", "get list watch create patch delete"},
+		{"", "persistentvolumeclaims", "", "get list watch update"},
+		{"storage.k8s.io", "storageclasses", "", "get list watch"},
+		{"", "events", "", "create patch"},
+	}, namespace
+}
+
 // Disks returns what a process that offers raw disks needs in the whole cluster and in its own
 // namespace. They equal the roles of manifests/local-pv.
 func Disks() (cluster, namespace []Rule) {
@@ -87,7 +99,7 @@ var without = map[Permission]string{
 // Missing returns the permissions of the rules that may does not allow. It stops at the first error
 // of may.
 func Missing(rules []Rule, may func(*authorizationv1.ResourceAttributes) (bool, error)) ([]Permission, error) {
-	missing := []Permission{}
+	missing, asked := []Permission{}, []Permission{}
 	for _, r := range rules {
 		resource, part, _ := strings.Cut(r.Resource, "/")
 		for verb := range strings.FieldsSeq(r.Verbs) {
@@ -96,12 +108,16 @@ func Missing(rules []Rule, may func(*authorizationv1.ResourceAttributes) (bool, 
 			if err != nil {
 				return nil, err
 			}
+			asked = append(asked, of(verb, r))
 			if !allowed {
 				missing = append(missing, of(verb, r))
 			}
 		}
 	}
-	return withoutAlternatives(missing), nil
+	if slices.Contains(asked, patchClaims) && slices.Contains(asked, updateClaims) {
+		missing = withoutAlternatives(missing)
+	}
+	return missing, nil
 }
 
 func of(verb string, r Rule) Permission {

@@ -2,6 +2,7 @@ package permissions
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 	"os"
 	"path"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -17,6 +19,7 @@ import (
 // checked and not in the role would keep every agent unready.
 func TestNeededIsTheClusterRole(t *testing.T) {
 	driver, capacity := Driver()
+	sidecar, sidecarHere := Sidecar()
 	disks, disksHere := Disks()
 	// Without this one the agent does not start, and logs the reason.
 	provisioner := append(Provisioner(), Rule{"", "nodes", "", "get"})
@@ -27,6 +30,8 @@ func TestNeededIsTheClusterRole(t *testing.T) {
 		{"legacy", "ClusterRole", provisioner},
 		{"csi", "ClusterRole", slices.Concat(provisioner, driver)},
 		{"csi", "Role", capacity},
+		{"csi-sidecars", "ClusterRole", sidecar},
+		{"csi-sidecars", "Role", sidecarHere},
 		{"local-pv", "ClusterRole", disks},
 		{"local-pv", "Role", disksHere},
 	} {
@@ -101,5 +106,24 @@ func TestPatchOrUpdateOfClaims(t *testing.T) {
 		if got := withoutAlternatives(slices.Clone(row.missing)); !slices.Equal(got, row.want) {
 			t.Errorf("of %q are missing %q, want %q", row.missing, got, row.want)
 		}
+	}
+}
+
+// The sidecar updates claims and has no alternative.
+func TestMissing(t *testing.T) {
+	sidecar, _ := Sidecar()
+	for name, row := range map[string]struct {
+		rules []Rule
+		want  []Permission
+	}{"agent": {Provisioner(), []Permission{}}, "sidecar": {sidecar, []Permission{updateClaims}}} {
+		got, err := Missing(row.rules, func(what *authorizationv1.ResourceAttributes) (bool, error) {
+			return what.Verb != "update", nil
+		})
+		if err != nil || !slices.Equal(got, row.want) {
+			t.Errorf("%s: missing %q, %v, want %q", name, got, err, row.want)
+		}
+	}
+	if _, err := Missing(sidecar, func(*authorizationv1.ResourceAttributes) (bool, error) { return false, errors.New("x") }); err == nil {
+		t.Error("an error of the API server is not returned")
 	}
 }

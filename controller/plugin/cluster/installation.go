@@ -85,15 +85,15 @@ type Account struct {
 	Unknown string
 }
 
-// Accounts reviews what the service accounts of the agents may do. Beside a sidecar, the agent asks
-// the API server for nothing, so such accounts are left out.
+// Accounts reviews what the service accounts of the agents may do, or those of the sidecars beside
+// them.
 func (r Reader) Accounts(ctx context.Context, of []Agent) (all []Account) {
 	// Agents of one account may need different rules.
 	asked := map[string]bool{}
 	var agents []Agent
 	for _, a := range of {
 		key := strings.Join(append([]string{a.Namespace, a.ServiceAccount, a.Process}, a.Provisioners...), " ")
-		if a.Sidecar || a.Container == "" || asked[key] {
+		if a.Container == "" || asked[key] {
 			continue
 		}
 		asked[key] = true
@@ -137,8 +137,11 @@ func (r Reader) account(ctx context.Context, a Agent) Account {
 
 // rules returns what an agent needs in the whole cluster and in its namespace.
 func rules(a Agent) (everywhere, here []permissions.Rule) {
-	if a.Process == DiskAgent {
+	switch {
+	case a.Process == DiskAgent:
 		return permissions.Disks()
+	case a.Sidecar:
+		return permissions.Sidecar()
 	}
 	everywhere = append(permissions.Provisioner(), permissions.Rule{Resource: "nodes", Verbs: "get"})
 	if a.IsDriver() {

@@ -91,7 +91,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Each account is reviewed once for what its agents need, and not at all beside a sidecar.
+// Each account is reviewed once for what its agents need, or the sidecar beside them.
 func TestAccounts(t *testing.T) {
 	client := fake.NewClientset()
 	refused := map[string]bool{"patch persistentvolumes": true, "create csistoragecapacities": true}
@@ -110,14 +110,14 @@ func TestAccounts(t *testing.T) {
 	beside := Agent{Namespace: "hpp", ServiceAccount: "s", Container: "c", Driver: "d", Sidecar: true, Process: NodeAgent}
 	disks := Agent{Namespace: "hpp", ServiceAccount: "d", Container: "c", Process: DiskAgent}
 	all := Reader{Client: client}.Accounts(t.Context(), []Agent{driver, driver, beside, disks})
-	if len(all) != 2 || len(reviews) != 2 || reviews["system:serviceaccount:hpp:a"] != 27 {
+	if len(all) != 3 || len(reviews) != 3 || reviews["system:serviceaccount:hpp:s"] != 22 || reviews["system:serviceaccount:hpp:a"] != 27 {
 		t.Fatalf("accounts %v, reviews %v", all, reviews)
 	}
 	if got, want := all[0].Missing, "patch persistentvolumes create csistoragecapacities"; len(got) != 2 || string(got[0])+" "+string(got[1]) != want {
 		t.Errorf("missing %v, want %s", got, want)
 	}
-	if len(all[1].Missing) != 0 || all[1].Unknown != "" {
-		t.Errorf("disks: %+v", all[1])
+	if len(all[1].Missing) != 2 || len(all[2].Missing) != 0 || all[2].Unknown != "" {
+		t.Errorf("sidecar %+v, disks %+v", all[1], all[2])
 	}
 }
 
