@@ -32,6 +32,7 @@ var Elsewhere = map[string]string{
 	"docs/openshift.md":                "they need OpenShift, which was not run",
 	"docs/operator.md":                 "make demo-operator, and TestOperator of nodes",
 	"docs/performance.md":              "they measure for hours",
+	"docs/plugin.md":                   "they need users and groups: TestPlugin and TestPluginDoctor of nodes",
 	"docs/raw-disks.md":                "they wipe disks: make demo-disks, and TestDisks of nodes",
 	"docs/release.md":                  "they make a release: TestTwoReleases of release",
 	"docs/single-node.md":              "make demo-single-node: the cluster of TestPages has two nodes",

@@ -17,7 +17,7 @@ import (
 var Forms = []string{
 	"csi", "csi-sidecars", "distributions/k0s", "distributions/microk8s", "distributions/talos", "examples/both-modes", "legacy", "local-path", "local-path/k3s", "local-path/kind",
 	"local-path/microk8s", "local-pv",
-	"monitoring", "openshift", "openshift-csi", "operator", "policy", "single-node",
+	"monitoring", "openshift", "openshift-csi", "operator", "plugin", "policy", "single-node",
 }
 
 // placeholder is the image of the manifests in the tree.
