@@ -25,7 +25,7 @@ type Sources struct {
 	Version string
 	// Timeout bounds the wait for each log.
 	Timeout time.Duration
-	// Progress is called when a part begins; nil for nobody.
+	// Progress is called when a part begins; nil if it is not needed.
 	Progress func(part string)
 }
 
