@@ -112,7 +112,7 @@ func (s *session) printRows(rows []doctor.Row) error {
 			b.WriteString(s.style.Wrapped("    → ", r.Fix+" ("+r.Page+")"))
 		}
 	}
-	if s.style.Width == 0 || s.style.Wide {
+	if s.style.Width == 0 {
 		return t.Print(s.Out, s.style)
 	}
 	_, err := io.WriteString(s.Out, b.String())

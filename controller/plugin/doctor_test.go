@@ -43,7 +43,7 @@ ok         agents         -                 -                                   
 unknown    pools, space   node node-02      no answer within 10s (--timeout)     -                -
 
 5 checks: 1 critical, 1 warning, 2 unknown
-`: {Width: 60, Wide: true, NoHeaders: true},
+`: {Wide: true, NoHeaders: true},
 	} {
 		var out bytes.Buffer
 		s := &session{IOStreams: genericiooptions.IOStreams{Out: &out}, style: style}

@@ -42,7 +42,7 @@ type check struct {
 	of         func(f *Facts) []finding
 }
 
-// checks are all, in the order of their rows.
+// checks are those that only read, in the order of their rows.
 var checks = []check{
 	{"agents", "docs/troubleshooting.md", agentsRun},
 	{"operator", "docs/operator.md", operator},
@@ -61,16 +61,23 @@ var checks = []check{
 	{"claims", "docs/troubleshooting.md", claims},
 	{"clocks", "docs/troubleshooting.md", clocks},
 	{"kubernetes", "docs/support.md", serverVersion},
-	{"controller-manager", "docs/performance.md", controllerManager},
+}
+
+// checksOf returns the checks that the facts are for: what was not measured is not ok.
+func checksOf(f *Facts) []check {
+	if f.Measured == nil {
+		return checks
+	}
+	return append(slices.Clip(checks), check{"controller-manager", "docs/performance.md", controllerManager})
 }
 
 // named is how many objects a row names.
 const named = 5
 
-// Run returns the rows of all checks: what each found, what it could not read, or ok. Findings that
+// Run returns the rows of the checks: what each found, what it could not read, or ok. Findings that
 // differ in the object alone are one row.
 func Run(f *Facts) (rows []Row) {
-	for _, c := range checks {
+	for _, c := range checksOf(f) {
 		found := c.of(f)
 		if len(found) == 0 {
 			found = []finding{{verdict: OK}}

@@ -102,8 +102,6 @@ func prevents(d *storagev1.CSIDriver) bool {
 func controllerManager(f *Facts) []finding {
 	m := f.Measured
 	switch {
-	case m == nil:
-		return nil
 	case m.Unknown != "":
 		return unread(m.Unknown)
 	case m.Lag > slow:
