@@ -12,4 +12,9 @@
 //	status.go    the nodes with their agents and pools; df.go the pools as df prints disks
 //	doctor.go    what will hurt; report.go an archive for people who help
 //	version.go   the versions of plugin and agents
+//	list.go      how lists are printed, and what all of them read
+//	pools.go     pools; volumes.go volumes; orphans.go orphans and the trash; disks.go raw disks
+//	migrate.go   how far volumes are on the way to CSI PVs
+//	node.go      one node
+//	top.go       the fullest pools and volumes; live.go draws it again and again
 package plugin

@@ -32,6 +32,9 @@ type session struct {
 	noExec  bool
 	style   view.Style
 
+	// screen is the terminal of Out; nil if Out is none.
+	screen *screen
+
 	reader    cluster.Reader
 	rest      *rest.Config
 	namespace string // of the user's context, or --namespace
@@ -66,6 +69,7 @@ func (s *session) connect(formats ...string) error {
 	}
 	s.rest, s.reader = config, cluster.Reader{Client: client, Clock: clock}
 	s.style.Wide = s.output == "wide"
+	s.screen = screenOf(s.Out)
 	if f, ok := s.Out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		s.style.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil {

@@ -3,6 +3,7 @@
 //	exec.go   runs one command in one pod
 //	ask.go    runs a command in many pods at once
 //	pools.go  the pools of the nodes
+//	lists.go  their orphans and raw disks
 package agents
 
 import (

@@ -3,7 +3,6 @@ package agents
 import (
 	"bytes"
 	"context"
-	"slices"
 
 	"kubevirt.io/hostpath-provisioner/controller/plugin/cluster"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
@@ -19,7 +18,7 @@ type Pools struct {
 
 // Pools asks each node agent for its pools. Agents of raw disks have none.
 func (a Asker) Pools(ctx context.Context, of []cluster.Agent) []Pools {
-	of = slices.DeleteFunc(slices.Clone(of), func(a cluster.Agent) bool { return a.Process != cluster.NodeAgent })
+	of = processes(of, cluster.NodeAgent)
 	all := make([]Pools, 0, len(of))
 	for _, answer := range a.Ask(ctx, of, "inspect", "-o", "json") {
 		p := Pools{Agent: answer.Agent, Problem: answer.Problem}

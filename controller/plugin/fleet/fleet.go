@@ -1,5 +1,10 @@
 // Package fleet joins nodes, agents, pools and what they publish into one table of the
-// installation. It computes values only.
+// installation, and their volumes with PVs and claims. It computes values only.
+//
+//	fleet.go       nodes with their agents and pools
+//	volumes.go     volumes, of which pools, PVs and claims each have a part
+//	migrations.go  volumes whose PVs are, were, or shall be replaced
+//	disks.go       raw disks, and their PVs
 package fleet
 
 import (

@@ -22,23 +22,33 @@ type Column struct {
 	Wide  bool
 	// Right aligns numbers.
 	Right bool
+	// Optional leaves the column out if no row has a value in it.
+	Optional bool
 }
 
-// Columns returns columns of these titles. A title that begins with + is Wide, and one that ends
-// with > is aligned to the right.
+// Columns returns columns of these titles. A title that begins with + is Wide, one that begins with
+// ? is Optional, and one that ends with > is aligned to the right.
 func Columns(titles ...string) (all []Column) {
 	for _, t := range titles {
-		wide, right := strings.HasPrefix(t, "+"), strings.HasSuffix(t, ">")
-		all = append(all, Column{Title: strings.TrimSuffix(strings.TrimPrefix(t, "+"), ">"), Wide: wide, Right: right})
+		all = append(all, Column{Title: strings.TrimSuffix(strings.TrimLeft(t, "+?"), ">"), Wide: strings.HasPrefix(t, "+"),
+			Optional: strings.HasPrefix(t, "?"), Right: strings.HasSuffix(t, ">")})
 	}
 	return all
+}
+
+// none is printed for a row without a value.
+const none = "-"
+
+// has reports whether a row has a value in the column.
+func (t *Table) has(column int) bool {
+	return slices.ContainsFunc(t.Rows, func(row []string) bool { return row[column] != none })
 }
 
 // Add adds a row, which has a value for each column.
 func (t *Table) Add(values ...any) {
 	row := make([]string, len(t.Columns))
 	for i := range row {
-		if row[i] = "-"; i < len(values) {
+		if row[i] = none; i < len(values) {
 			if text := Printable(fmt.Sprint(values[i])); text != "" {
 				row[i] = text
 			}
@@ -54,7 +64,7 @@ const gap = "   "
 func (t *Table) Print(out io.Writer, s Style) error {
 	var shown []int
 	for i, c := range t.Columns {
-		if !c.Wide || s.Wide {
+		if (!c.Wide || s.Wide) && (!c.Optional || t.has(i)) {
 			shown = append(shown, i)
 		}
 	}

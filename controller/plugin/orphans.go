@@ -1,0 +1,174 @@
+package plugin
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/agents"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/cluster"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/fleet"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/view"
+	"kubevirt.io/hostpath-provisioner/volume/inspect"
+)
+
+func (s *session) orphansCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "orphans",
+		Aliases: []string{"orphan"},
+		Short:   "List volumes whose PV is gone, and directories without a record",
+		Long: "orphans lists the volumes of all nodes whose PV is gone, and why the agent of the node would keep each, and\n" +
+			"directories of pools that have no record. An administrator brings a volume back, or removes it, on its node:\n" +
+			"see docs/operations.md.\n\n" +
+			"Permissions: list nodes, csistoragecapacities, and pods of all namespaces; create pods/exec in the agents' namespace.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return s.orphans(c.Context()) },
+	}
+}
+
+// Orphan is a volume whose PV is gone, or a directory without a record.
+type Orphan struct {
+	Node string `json:"node"`
+	agents.Orphan
+	// Unrecorded is set for a directory without a record, of which only the name is known.
+	Unrecorded bool `json:"unrecorded,omitempty"`
+}
+
+func (s *session) orphans(ctx context.Context) error {
+	if err := s.connect("wide", "name"); err != nil {
+		return err
+	}
+	f, nodes := s.fleet(ctx)
+	found, noted := s.orphansOf(ctx, f.Agents.Items)
+	l := List[Orphan]{Unknown: unknowns(&f), Missing: missing(nodes, &f)}
+	for _, n := range nodes {
+		l.Items = append(l.Items, orphansOn(n, found[n.Name])...)
+		if why := noted[n.Name]; why != "" && len(n.Pools) > 0 {
+			l.Missing = append(l.Missing, Missing{Node: n.Name, Why: "older than the agent's last check: " + why})
+		}
+	}
+	p := printed{none: "there are no orphans", table: &view.Table{Columns: view.Columns("NODE", "VOLUME", "SIZE>", "CLAIM", "POLICY",
+		"SINCE>", "+POOL", "+PV", "?REMOVE", "WHY")}}
+	for _, o := range l.Items {
+		size, since, verdict := contract.Size(o.Bytes), ago(o.Since), "possible"
+		switch {
+		case o.Unrecorded:
+			size, since, verdict = "unknown", "", "by hand"
+		case o.Kept != "":
+			verdict = "kept: " + o.Kept
+		}
+		p.names = append(p.names, o.Node+"/"+o.Name)
+		p.table.Add(o.Node, o.Name, size, o.Claim, o.ReclaimPolicy, since, o.Pool, o.PV, verdict, o.Why)
+	}
+	for _, m := range l.Missing {
+		addReason(p.table, m, "NODE", "VOLUME", "WHY")
+	}
+	return print(s, l, p)
+}
+
+// orphansOf asks the agents for their orphans. It returns the answers by node, and why the agent of
+// a node did not answer.
+func (s *session) orphansOf(ctx context.Context, of []cluster.Agent) (found map[string][]agents.Orphan, noted map[string]string) {
+	found, noted = map[string][]agents.Orphan{}, map[string]string{}
+	asker, why := s.asker(ctx, of)
+	if why != "" {
+		return found, noted // it is unknown of the pools, too
+	}
+	for _, l := range asker.Orphans(ctx, of) {
+		found[l.Agent.Node] = append(found[l.Agent.Node], l.Items...)
+		if l.Problem != "" {
+			noted[l.Agent.Node] = l.Problem
+		}
+	}
+	return found, noted
+}
+
+// orphansOn returns the orphans of a node: those that its agent reports, and what else its pools
+// have.
+func orphansOn(n fleet.Node, reported []agents.Orphan) (all []Orphan) {
+	known := map[string]bool{}
+	for _, o := range reported {
+		known[o.Pool+"/"+o.Name] = true
+		all = append(all, Orphan{Node: n.Name, Orphan: o})
+	}
+	for _, p := range n.Pools {
+		for _, v := range p.Report.Volumes {
+			if v.Orphan.Why != "" && !v.Ephemeral && !known[p.Path+"/"+v.Name] {
+				all = append(all, Orphan{Node: n.Name, Orphan: noted(p.Path, v)})
+			}
+		}
+		for _, u := range p.Report.Unrecorded {
+			all = append(all, Orphan{Node: n.Name, Unrecorded: true,
+				Orphan: agents.Orphan{Pool: p.Path, Name: u.Name, Why: "a directory without a record"}})
+		}
+	}
+	return all
+}
+
+// noted returns an orphan as its record has it.
+func noted(pool string, v inspect.Volume) agents.Orphan {
+	o := agents.Orphan{Pool: pool, Name: v.Name, Bytes: v.Bytes, PV: v.PV, ReclaimPolicy: v.ReclaimPolicy, Since: v.Orphan.Since,
+		Why: v.Orphan.Why, Kept: "unknown: the agent was not asked, or did not answer"}
+	if v.Owner.Name != "" {
+		o.Claim = v.Owner.Namespace + "/" + v.Owner.Name
+	}
+	return o
+}
+
+// ago returns how long ago it was; "" for the zero time.
+func ago(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return duration.HumanDuration(time.Since(t))
+}
+
+func (s *session) trashCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "trash",
+		Short: "List deleted volumes that the agents have not removed yet",
+		Long: "trash lists the volumes that were deleted and whose files the agents have not removed yet, and why not.\n\n" +
+			"Permissions: list nodes, csistoragecapacities, and pods of all namespaces; create pods/exec in the agents' namespace.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return s.trash(c.Context()) },
+	}
+}
+
+// Trash is an entry of the trash of a pool.
+type Trash struct {
+	Node string `json:"node"`
+	Pool string `json:"pool"`
+	Path string `json:"path"`
+	inspect.TrashEntry
+}
+
+func (s *session) trash(ctx context.Context) error {
+	if err := s.connect("wide", "name"); err != nil {
+		return err
+	}
+	f, nodes := s.fleet(ctx)
+	l := List[Trash]{Unknown: unknowns(&f), Missing: missing(nodes, &f)}
+	p := printed{none: "the trash of all pools is empty", table: &view.Table{Columns: view.Columns("NODE", "POOL", "VOLUME", "SIZE>",
+		"SINCE>", "+ID", "+PATH", "?WHY")}}
+	for _, n := range nodes {
+		for _, pool := range n.Pools {
+			for _, e := range pool.Report.Trash {
+				l.Items = append(l.Items, Trash{n.Name, pool.Name, pool.Path, e})
+				p.names = append(p.names, n.Name+"/"+e.ID)
+				size := "unknown"
+				if e.Name != "" {
+					size = contract.Size(e.Bytes)
+				}
+				p.table.Add(n.Name, pool.Name, cmp.Or(e.Name, e.ID), size, ago(e.Since), e.ID, pool.Path, e.Stuck)
+			}
+		}
+	}
+	for _, m := range l.Missing {
+		addReason(p.table, m, "NODE", "VOLUME", "WHY")
+	}
+	return print(s, l, p)
+}

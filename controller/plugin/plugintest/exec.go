@@ -1,0 +1,71 @@
+package plugintest
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/remotecommand"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
+)
+
+// Answer is how a kubelet answers a command.
+type Answer struct {
+	// Out and Err are what the command prints; with Code it ends.
+	Out, Err string
+	Code     int
+	// Never is set for a node that accepts the request and does not answer.
+	Never bool
+	// Unreachable is why the API server does not reach the kubelet; "" if it does.
+	Unreachable string
+}
+
+// chunk is the size of the pieces in which a kubelet passes output on, in bytes.
+const chunk = 32 << 10
+
+// exec runs a command by v5.channel.k8s.io: each message begins with the number of its stream.
+func (s *server) exec(w http.ResponseWriter, r *http.Request, pod string) {
+	a := Answer{Unreachable: "there is no kubelet"}
+	if s.Exec != nil {
+		a = s.Exec(pod, r.URL.Query()["command"])
+	}
+	switch {
+	case a.Never:
+		<-r.Context().Done()
+		return
+	case a.Unreachable != "":
+		refuse(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, a.Unreachable)
+		return
+	}
+	const write, ignore = wsstream.WriteChannel, wsstream.IgnoreChannel
+	conn := wsstream.NewConn(map[string]wsstream.ChannelProtocolConfig{remotecommand.StreamProtocolV5Name: {Binary: true,
+		Channels: []wsstream.ChannelType{ignore, write, write, write, ignore}}})
+	_, streams, err := conn.Open(w, r)
+	if err != nil {
+		return // it has answered
+	}
+	defer func() { _ = conn.Close() }()
+	status := metav1.Status{Status: metav1.StatusSuccess}
+	if a.Code != 0 {
+		status = metav1.Status{Status: metav1.StatusFailure, Reason: remotecommand.NonZeroExitCodeReason,
+			Message: "command terminated with non-zero exit code", Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{
+				Type: remotecommand.ExitCodeCauseType, Message: strconv.Itoa(a.Code)}}}}
+	}
+	end, err := json.Marshal(status)
+	if err != nil {
+		return
+	}
+	for _, text := range []struct {
+		stream int
+		data   []byte
+	}{{remotecommand.StreamStdOut, []byte(a.Out)}, {remotecommand.StreamStdErr, []byte(a.Err)}, {remotecommand.StreamErr, end}} {
+		for data := text.data; len(data) > 0; {
+			n := min(chunk, len(data))
+			if _, err := streams[text.stream].Write(data[:n]); err != nil {
+				return // a client that left
+			}
+			data = data[n:]
+		}
+	}
+}
