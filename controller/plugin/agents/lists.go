@@ -13,6 +13,7 @@ import (
 // Orphan is a volume whose PV is gone, as `orphans -o json` of its agent prints it.
 type Orphan struct {
 	Pool          string    `json:"pool"` // the path
+	PoolUUID      string    `json:"poolUUID"`
 	Name          string    `json:"name"`
 	Bytes         int64     `json:"bytes"`
 	PV            string    `json:"pv,omitempty"`
@@ -33,6 +34,8 @@ type Device struct {
 	State  string   `json:"state"`
 	Why    string   `json:"why,omitempty"`
 	PV     string   `json:"pv,omitempty"`
+	// Retry is when the agent tries the device again, the zero time if it does not.
+	Retry time.Time `json:"retry,omitzero"`
 	// Wiped and Verified are the progress of the wipe in bytes, each of WipeBytes.
 	Wiped     int64 `json:"wiped,omitempty"`
 	Verified  int64 `json:"verified,omitempty"`
