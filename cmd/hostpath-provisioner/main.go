@@ -4,7 +4,8 @@
 //	ask.go        asks the agent of this container
 //	disks.go      the commands that offer raw disks, and print them
 //	hold.go       the commands that mount the filesystem of a claim for a pool, and unmount it
-//	inspect.go    the command that prints pools; inspect_pools.go chooses which
+//	inspect.go    the command that prints pools; inspect_pools.go chooses which, and inspect_admit.go
+//	              lets one in at a time
 //	migrate.go    the command that prints the plan of the migration
 //	orphans.go    the commands that print volumes without a PV, bring one back, and remove one
 //	version.go    the command that prints the version
