@@ -143,7 +143,7 @@ func answerOf(pod string, command []string) plugintest.Answer {
 	case pod == "agent-node-02" && command[1] == "inspect":
 		return printed(local())
 	case pod == "agent-node-02" && command[1] == "orphans":
-		return printed([]agents.Orphan{{Pool: "/var/hpvolumes", Name: "pvc-old", Bytes: 2 * gib, PV: "pvc-old", Claim: "shop/old",
+		return printed([]agents.Orphan{{Pool: "/var/hpvolumes", PoolUUID: "uuid-3", Name: "pvc-old", Bytes: 2 * gib, PV: "pvc-old", Claim: "shop/old",
 			ReclaimPolicy: "Retain", Since: ago(4).Time, Why: "its PV is gone", Kept: "its PV had the policy Retain"}})
 	case command[1] == "orphans":
 		return plugintest.Answer{Err: "hostpath-provisioner: orphans: the agent does not serve it", Code: 1}

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,8 +22,12 @@ import (
 const program = "/hostpath-provisioner"
 
 // atOnce is how many pods are asked at the same time. Each takes a connection through the API
-// server to a kubelet.
-const atOnce = 64
+// server to a kubelet. A pod that has not answered after slow does not count any more: many dead
+// nodes must not make the others wait.
+const (
+	atOnce = 64
+	slow   = time.Second
+)
 
 // Asker runs commands in the pods of agents.
 type Asker struct {
@@ -51,7 +56,9 @@ func (a Asker) Ask(ctx context.Context, of []cluster.Agent, args ...string) []An
 	for i, agent := range of {
 		all.Go(func() {
 			slots <- struct{}{}
-			defer func() { <-slots }()
+			release := sync.OnceFunc(func() { <-slots })
+			defer release()
+			defer time.AfterFunc(slow, release).Stop()
 			answers[i] = a.ask(ctx, agent, args)
 			if n := done.Add(1); a.Progress != nil {
 				a.Progress(int(n), len(of))
@@ -72,10 +79,16 @@ func (a Asker) ask(ctx context.Context, agent cluster.Agent, args []string) Answ
 	defer cancel()
 	out, err := a.Exec(within, agent.Namespace, agent.Pod, agent.Container, append([]string{program}, args...)...)
 	switch answer.Out = out; {
-	case err != nil && ctx.Err() == nil && errors.Is(within.Err(), context.DeadlineExceeded):
+	case err != nil && ctx.Err() == nil && timedOut(within, err):
 		answer.Problem = fmt.Sprintf("no answer within %s (--timeout)", a.Timeout)
 	case err != nil:
 		answer.Problem = err.Error()
 	}
 	return answer
+}
+
+// timedOut reports whether a call failed because its time was over. The deadline of a connection
+// is that of the context, and may pass first.
+func timedOut(within context.Context, err error) bool {
+	return errors.Is(within.Err(), context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
 }

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/remotecommand"
+	"k8s.io/klog/v2"
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 )
 
@@ -41,7 +42,8 @@ func (s *server) exec(w http.ResponseWriter, r *http.Request, pod string) {
 	const write, ignore = wsstream.WriteChannel, wsstream.IgnoreChannel
 	conn := wsstream.NewConn(map[string]wsstream.ChannelProtocolConfig{remotecommand.StreamProtocolV5Name: {Binary: true,
 		Channels: []wsstream.ChannelType{ignore, write, write, write, ignore}}})
-	_, streams, err := conn.Open(w, r)
+	// Without a logger, because it logs that a client closes a connection.
+	_, streams, err := conn.Open(w, r.WithContext(klog.NewContext(r.Context(), klog.Logger{})))
 	if err != nil {
 		return // it has answered
 	}

@@ -1,0 +1,165 @@
+package plugin_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"kubevirt.io/hostpath-provisioner/controller/plugin"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/plugintest"
+	"kubevirt.io/hostpath-provisioner/volume/inspect"
+	"kubevirt.io/hostpath-provisioner/volume/space"
+)
+
+// asPlugin is the variable by which this test program runs as the plugin. Its value is a file that
+// gets the memory that it took at most, as proc_pid_status(5) has it: the largest size in a rusage
+// may be that of the program which started it.
+const asPlugin = "HPP_TEST_AS_PLUGIN"
+
+func TestMain(m *testing.M) {
+	file := os.Getenv(asPlugin)
+	if file == "" {
+		os.Exit(m.Run())
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	c := plugin.Command("v1", genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
+	if err := c.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	status, err := os.ReadFile("/proc/self/status")
+	if err == nil {
+		err = os.WriteFile(file, status, 0o600)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// memory returns how many MiB the plugin took at most.
+func memory(b *testing.B, file string) float64 {
+	status, err := os.ReadFile(file)
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(status), "VmHWM:")
+	kib, err := strconv.ParseFloat(strings.Fields(after + " none")[0], 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return kib / 1024
+}
+
+// large is a cluster of nodes with as many volumes on each, of which the first nodes never answer.
+func large(nodes, volumes, dead int) plugintest.Cluster {
+	c := plugintest.Cluster{}
+	answers := map[string]plugintest.Answer{}
+	for i := range nodes {
+		node := fmt.Sprintf("node-%04d", i)
+		c.Objects = append(c.Objects, nodeObject(node, true), agentPod("agent", node, true))
+		r := inspect.Report{Version: 1, Pool: inspect.Pool{Name: "local", Path: "/var/hpvolumes/csi", ID: node, Held: true, Quotas: "project"},
+			Space: space.Space{Total: 1000 * gib, Free: 500 * gib, Allocated: int64(volumes) * 10 * gib, Available: 400 * gib}}
+		for v := range volumes {
+			name := fmt.Sprintf("pvc-%08d-0f8b-4f5e-8a39-3c1f6f0d8a11", i*volumes+v)
+			claim := fmt.Sprintf("data-%d-%d", i, v)
+			c.Objects = append(c.Objects, csiPV(name, node, "shop", claim), claimObject("shop", claim, name))
+			r.Volumes = append(r.Volumes, volumeOf(name, "shop", claim, int64(v)*gib, 10*gib))
+		}
+		if answers["agent-"+node] = printed(r); i < dead {
+			answers["agent-"+node] = plugintest.Answer{Never: true}
+		}
+	}
+	c.Exec = func(pod string, _ []string) plugintest.Answer { return answers[pod] }
+	return c
+}
+
+func claimObject(namespace, name, pv string) *corev1.PersistentVolumeClaim {
+	class := "local"
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name),
+		Finalizers: []string{"kubernetes.io/pvc-protection"}}, Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class, VolumeName: pv},
+		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound}}
+}
+
+// A node that never answers costs at most --timeout, all of them together, and is a row with the
+// reason. The others are complete.
+func TestDeadNodes(t *testing.T) {
+	t.Parallel()
+	const nodes, dead, timeout = 50, 3, 10 * time.Second
+	kubeconfig := large(nodes, 2, dead).Start(t)
+	began := time.Now()
+	got := runPlugin(t.Context(), kubeconfig, "volumes", "-A", "-o", "json", "--timeout", timeout.String())
+	if took := time.Since(began); took < timeout || took > timeout+timeout/2 {
+		t.Errorf("it took %s with --timeout %s", took, timeout)
+	}
+	var l struct {
+		Items []struct {
+			Node, Unknown string
+			Used          *int64
+		}
+		Missing []plugin.Missing
+	}
+	if err := json.Unmarshal([]byte(got), &l); err != nil {
+		t.Fatalf("%v: %s", err, got)
+	}
+	const reason = "no answer within 10s (--timeout)"
+	known, unknown := 0, 0
+	for _, v := range l.Items {
+		switch {
+		case v.Used != nil && v.Unknown == "":
+			known++
+		case v.Used == nil && v.Unknown == reason && v.Node <= "node-0002":
+			unknown++
+		}
+	}
+	if known != (nodes-dead)*2 || unknown != dead*2 || len(l.Missing) != dead || l.Missing[0].Why != reason {
+		t.Errorf("%d volumes are known and %d are not; missing: %v", known, unknown, l.Missing)
+	}
+}
+
+// BenchmarkScale measures the plugin, as a process of its own, on 1,000 nodes with 10,000 volumes.
+func BenchmarkScale(b *testing.B) {
+	for _, row := range []struct {
+		dead int
+		args string
+	}{
+		{0, "status"}, {0, "volumes -A"}, {0, "top"}, {0, "node node-0500"}, {30, "volumes -A --timeout 2s"}, {300, "status --timeout 2s"},
+	} {
+		b.Run(fmt.Sprintf("%s,%d dead", row.args, row.dead), func(b *testing.B) {
+			kubeconfig := large(1000, 10, row.dead).Start(b)
+			runtime.GC()
+			most, file := 0.0, filepath.Join(b.TempDir(), "status")
+			for b.Loop() {
+				c := exec.Command("/proc/self/exe", append(strings.Fields(row.args), "--kubeconfig", kubeconfig)...)
+				c.Env = append(os.Environ(), asPlugin+"="+file)
+				var out bytes.Buffer
+				c.Stdout, c.Stderr = &out, os.Stderr
+				if err := c.Run(); err != nil {
+					b.Fatal(err)
+				}
+				if strings.HasPrefix(row.args, "volumes") && strings.Count(out.String(), "pvc-")+strings.Count(out.String(), "data-") < 10_000 {
+					b.Errorf("%d bytes do not name all volumes", out.Len())
+				}
+				most = max(most, memory(b, file))
+			}
+			b.ReportMetric(most, "MiB")
+		})
+	}
+}
