@@ -32,7 +32,7 @@ const (
 	left    = "left"
 )
 
-// stepOrder is the order of steps in a table: what needs somebody comes first.
+// stepOrder is the order of steps in a table: those that need an administrator come first.
 var stepOrder = []string{stopped, string(record.MigrationCutover), string(record.MigrationPrepared), waiting, left,
 	string(record.MigrationDone)}
 
