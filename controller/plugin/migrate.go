@@ -3,6 +3,7 @@ package plugin
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -55,13 +56,21 @@ func (s *session) migrateStatus(ctx context.Context, all, watch bool) error {
 	return every(ctx, redrawAfter, func(ctx context.Context) error {
 		var text bytes.Buffer
 		s.Out = &text
-		if err := s.printMigrations(ctx, all); err != nil || bytes.Equal(text.Bytes(), last) {
+		err := s.printMigrations(ctx, all)
+		if err != nil || ctx.Err() != nil || bytes.Equal(text.Bytes(), last) { // interrupted, it is not complete
 			return err
 		}
+		if last != nil && !s.isData() {
+			_, err = io.WriteString(out, "\n")
+		}
 		last = text.Bytes()
-		_, err := out.Write(last)
-		return err
+		return errors.Join(err, write(out, last))
 	})
+}
+
+func write(out io.Writer, text []byte) error {
+	_, err := out.Write(text)
+	return err
 }
 
 func (s *session) printMigrations(ctx context.Context, all bool) error {
