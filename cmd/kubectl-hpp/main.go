@@ -22,6 +22,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	command := plugin.Command(version, genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
+	plugin.Named(command, os.Args[0])
 	if err := command.ExecuteContext(ctx); err != nil {
 		if !plugin.Quiet(err) {
 			fmt.Fprintf(os.Stderr, "kubectl-hpp: %v\n", err)

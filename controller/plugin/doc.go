@@ -17,4 +17,5 @@
 //	migrate.go   how far volumes are on the way to CSI PVs
 //	node.go      one node
 //	top.go       the fullest pools and volumes; live.go draws it again and again
+//	completion.go  installs the program that kubectl completes with; complete.go completes names
 package plugin

@@ -21,11 +21,16 @@ import (
 
 var update = flag.Bool("update", false, "write the golden outputs in testdata")
 
-// runPlugin runs the plugin and returns all that it prints.
+// runPlugin runs the plugin with a kubeconfig and returns all that it prints.
 func runPlugin(ctx context.Context, kubeconfig string, args ...string) string {
+	return runArgs(ctx, append(args, "--kubeconfig", kubeconfig)...)
+}
+
+// runArgs runs the plugin with these arguments and returns all that it prints.
+func runArgs(ctx context.Context, args ...string) string {
 	var out, errOut bytes.Buffer
 	c := plugin.Command("v1", genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &errOut})
-	c.SetArgs(append(args, "--kubeconfig", kubeconfig))
+	c.SetArgs(args)
 	text := ""
 	if err := c.ExecuteContext(ctx); err != nil {
 		text = fmt.Sprintf("error: %v\n", err)

@@ -3,6 +3,8 @@ package plugin
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,14 +45,13 @@ func Quiet(err error) bool { return errors.Is(err, quiet) }
 func Command(version string, streams genericiooptions.IOStreams) *cobra.Command {
 	s := &session{IOStreams: streams, version: version, config: genericclioptions.NewConfigFlags(true)}
 	root := &cobra.Command{
-		Use:   "kubectl-hpp",
 		Short: "Local storage of the cluster at a glance, and why a claim waits",
 		Long: "kubectl hpp shows an installation of hostpath-provisioner: nodes, pools, volumes, and why a claim waits.\n\n" +
 			"It has your rights and changes nothing. It runs the agents' own commands in their pods if you may (create " +
 			"pods/exec);\nwhat you may not read is shown as unknown.",
-		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl hpp"},
 		SilenceErrors: true, SilenceUsage: true,
 	}
+	Named(root, "kubectl-hpp")
 	flags := root.PersistentFlags()
 	s.config.AddFlags(flags)
 	flags.StringVarP(&s.output, "output", "o", "", "table (the default), wide, json or yaml; name where objects are listed")
@@ -61,11 +62,26 @@ func Command(version string, streams genericiooptions.IOStreams) *cobra.Command 
 	root.SetErr(streams.ErrOut)
 	root.AddCommand(s.explainCommand(), s.statusCommand(), s.dfCommand(), s.versionCommand(), s.doctorCommand(), s.reportCommand())
 	root.AddCommand(s.poolsCommand(), s.volumesCommand(), s.topCommand(), s.orphansCommand(), s.trashCommand(), s.migrateCommand(),
-		s.disksCommand(), s.nodeCommand())
+		s.disksCommand(), s.nodeCommand(), s.completionCommand())
+	s.complete(root)
 	for _, c := range root.Commands() {
 		c.Args = described(c.Args)
 	}
 	return root
+}
+
+// pluginPrefix begins the names of programs that kubectl runs as plugins.
+const pluginPrefix = "kubectl-"
+
+// Named makes the command show the name by which it was called: that of the program, or, if it is a
+// plugin, that of the command of kubectl. kubectl finds a-b_c as `kubectl a b-c`.
+func Named(root *cobra.Command, program string) {
+	name := strings.TrimSuffix(filepath.Base(program), ".exe")
+	root.Use, root.Annotations = name, nil
+	if rest, is := strings.CutPrefix(name, pluginPrefix); is {
+		called := "kubectl " + strings.ReplaceAll(strings.ReplaceAll(rest, "-", " "), "_", "-")
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: called}
+	}
 }
 
 // described makes an error about arguments name the help.
@@ -75,7 +91,7 @@ func described(check cobra.PositionalArgs) cobra.PositionalArgs {
 			return nil
 		}
 		if err := check(c, args); err != nil {
-			return fmt.Errorf("%w: kubectl hpp %s --help", err, c.Name())
+			return fmt.Errorf("%w: %s --help", err, c.CommandPath())
 		}
 		return nil
 	}
