@@ -1,13 +1,11 @@
 package release
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -121,24 +119,9 @@ func chartFiles(dir string) (map[string][]byte, error) {
 
 // packed returns the files as Helm packs them, in the order of their names, with one time.
 func packed(all map[string][]byte, at time.Time) ([]byte, error) {
-	var names []string
-	for name := range all {
-		names = append(names, name)
+	var files []archived
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		files = append(files, archived{"hostpath-provisioner/" + name, 0o644, all[name]})
 	}
-	slices.Sort(names)
-	var buf bytes.Buffer
-	zip, err := gzip.NewWriterLevel(&buf, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
-	w := tar.NewWriter(zip)
-	for _, name := range names {
-		if err := addFile(w, "hostpath-provisioner/"+name, 0o644, all[name], at); err != nil {
-			return nil, err
-		}
-	}
-	if err := errors.Join(w.Close(), zip.Close()); err != nil {
-		return nil, err
-	}
-	return buf.Bytes(), nil
+	return tarred(files, at)
 }

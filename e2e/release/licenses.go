@@ -42,9 +42,9 @@ type packaged struct {
 	}
 }
 
-// licenses returns the modules that are in the programs of any architecture, Go's standard library
-// first. The error names each module whose license is unknown or not permissive.
-func licenses(ctx context.Context, root string) ([]*licensed, error) {
+// licenses returns the modules that are in the programs of any of the platforms, Go's standard
+// library first. The error names each module whose license is unknown or not permissive.
+func licenses(ctx context.Context, root string, on []platform, programs ...string) ([]*licensed, error) {
 	goroot, err := run(ctx, nil, "go", "-C", root, "env", "GOROOT")
 	if err != nil {
 		return nil, err
@@ -52,8 +52,8 @@ func licenses(ctx context.Context, root string) ([]*licensed, error) {
 	std := &licensed{path: "std", version: "the Go standard library"}
 	failed := []error{std.read(strings.TrimSpace(string(goroot)), "LICENSE", "PATENTS")}
 	all := map[string]*licensed{}
-	for _, arch := range Architectures {
-		packages, err := linked(ctx, root, arch)
+	for _, p := range on {
+		packages, err := linked(ctx, root, p, programs)
 		if err != nil {
 			return nil, err
 		}
@@ -79,11 +79,11 @@ func licenses(ctx context.Context, root string) ([]*licensed, error) {
 	return list, errors.Join(failed...)
 }
 
-// linked returns the packages of other modules in the programs for an architecture.
-func linked(ctx context.Context, root, arch string) (all []packaged, err error) {
-	env := []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOFLAGS=", "GOWORK=off"}
+// linked returns the packages of other modules in the programs for a platform.
+func linked(ctx context.Context, root string, on platform, programs []string) (all []packaged, err error) {
+	env := []string{"CGO_ENABLED=0", "GOOS=" + on.os, "GOARCH=" + on.arch, "GOFLAGS=", "GOWORK=off"}
 	args := []string{"-C", root, "list", "-deps", "-tags=grpcnotrace", "-json=Dir,Standard,Module"}
-	for _, name := range names {
+	for _, name := range programs {
 		args = append(args, "./cmd/"+name)
 	}
 	out, err := run(ctx, env, "go", args...)
@@ -172,16 +172,26 @@ func (l *licensed) check() error {
 	return nil
 }
 
-// writeLicenses writes LICENSES.txt: the modules in the image with their licenses, then each text
-// once.
+// writeLicenses writes LICENSES.txt of the image.
 func (r *Release) writeLicenses(ctx context.Context, files string) error {
 	r.step("collect the licenses")
-	list, err := licenses(ctx, r.Root)
+	var on []platform
+	for _, arch := range Architectures {
+		on = append(on, platform{"linux", arch})
+	}
+	list, err := licenses(ctx, r.Root, on, names...)
 	if err != nil {
 		return err
 	}
+	text := licenseTexts("The programs in the image of hostpath-provisioner "+r.Version+" have", list)
+	return os.WriteFile(filepath.Join(files, "LICENSES.txt"), text, 0o644)
+}
+
+// licenseTexts returns the modules with their licenses, then each text once. of begins the sentence
+// that names the programs.
+func licenseTexts(of string, list []*licensed) []byte {
 	var table, texts strings.Builder
-	fmt.Fprintf(&table, "The programs in the image of hostpath-provisioner %s have the license Apache-2.0, and contain these modules:\n\n", r.Version)
+	fmt.Fprintf(&table, "%s the license Apache-2.0, and contain these modules:\n\n", of)
 	owners, order := map[string][]string{}, []string{}
 	for _, l := range list {
 		fmt.Fprintf(&table, "%s %s: %s\n", l.path, l.version, strings.Join(l.ids, ", "))
@@ -196,5 +206,5 @@ func (r *Release) writeLicenses(ctx context.Context, files string) error {
 	for _, text := range order {
 		fmt.Fprintf(&texts, "\n%s\n%s\n\n%s\n", strings.Repeat("=", 80), strings.Join(owners[text], "\n"), text)
 	}
-	return os.WriteFile(filepath.Join(files, "LICENSES.txt"), []byte(table.String()+texts.String()), 0o644)
+	return []byte(table.String() + texts.String())
 }

@@ -36,6 +36,21 @@ func TestLicenses(t *testing.T) {
 	}
 }
 
+// So does each module in the plugin of kubectl, on any platform.
+func TestLicensesOfThePlugin(t *testing.T) {
+	list, err := licenses(t.Context(), "../..", pluginPlatforms, plugin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(licenseTexts("The programs have", list))
+	for _, want := range []string{"The programs have the license Apache-2.0, and contain these modules:\n", "\ngithub.com/spf13/cobra v",
+		"\ngithub.com/inconshreveable/mousetrap v"} { // for Windows alone
+		if !strings.Contains(text, want) {
+			t.Errorf("the licenses lack %q", want)
+		}
+	}
+}
+
 func TestLicensesAreChecked(t *testing.T) {
 	apache, err := os.ReadFile("../../LICENSE")
 	if err != nil {

@@ -11,20 +11,12 @@ var names = []string{"hostpath-provisioner", "hostpath-operator"}
 // program is a binary for an architecture.
 type program struct{ name, arch, file string }
 
-// build builds the programs of each architecture into a directory. `make build` builds with the
-// same flags, but for the state of the checkout and the host's settings of the compiler.
+// build builds the programs of each architecture into a directory.
 func (r *Release) build(ctx context.Context, dir string) (all []program, err error) {
 	for _, arch := range Architectures {
 		r.step("build the programs for linux/%s", arch)
 		out := filepath.Join(dir, arch)
-		env := []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOFLAGS=", "GOEXPERIMENT=", "GOAMD64=v1",
-			"GOARM64=v8.0", "GOWORK=off", "GOFIPS140=off"}
-		args := []string{
-			"-C", r.Root, "build", "-buildvcs=false", "-trimpath", "-tags=grpcnotrace",
-			"-ldflags=-s -w -X main.version=" + r.Version,
-			"-o", out + "/", "./cmd/" + names[0], "./cmd/" + names[1],
-		}
-		if _, err := run(ctx, env, "go", args...); err != nil {
+		if err := r.goBuild(ctx, platform{"linux", arch}, out+"/", names...); err != nil {
 			return nil, err
 		}
 		for _, name := range names {
@@ -32,4 +24,21 @@ func (r *Release) build(ctx context.Context, dir string) (all []program, err err
 		}
 	}
 	return all, nil
+}
+
+// goBuild builds programs for a platform into a file, or into a directory whose name ends with a
+// slash. `make build` builds with the same flags, but for the state of the checkout and the host's
+// settings of the compiler.
+func (r *Release) goBuild(ctx context.Context, on platform, out string, programs ...string) error {
+	env := []string{"CGO_ENABLED=0", "GOOS=" + on.os, "GOARCH=" + on.arch, "GOFLAGS=", "GOEXPERIMENT=", "GOAMD64=v1",
+		"GOARM64=v8.0", "GOWORK=off", "GOFIPS140=off"}
+	args := []string{
+		"-C", r.Root, "build", "-buildvcs=false", "-trimpath", "-tags=grpcnotrace",
+		"-ldflags=-s -w -X main.version=" + r.Version, "-o", out,
+	}
+	for _, name := range programs {
+		args = append(args, "./cmd/"+name)
+	}
+	_, err := run(ctx, env, "go", args...)
+	return err
 }

@@ -11,6 +11,8 @@
 //	hostpath-provisioner-VERSION-oci.tar   the image, its SBOMs and its provenance, as an OCI image layout
 //	images.txt                             the image's name and digest
 //	hostpath-provisioner-VERSION.tgz       the Helm chart, with the digest
+//	kubectl-hpp-VERSION-OS-ARCH.tar.gz     the plugin of kubectl with its licenses; .zip for Windows
+//	hpp.yaml                               the plugin's manifest for krew
 //	install-FORM.yaml                      each form of the manifests, with the digest
 //	crd.yaml, crd.schema.json              the operator's resource, and a JSON schema of it
 //	rules.yaml, dashboard.json             alerts and the dashboard
@@ -120,6 +122,7 @@ func (r *Release) writeFiles(ctx context.Context, work, files, notes string) err
 		func() error { return r.writeProvenance(ctx, files) },
 		func() error { return r.writeLayout(filepath.Join(work, "layout"), files) },
 		func() error { return r.writeChart(files) },
+		func() error { return r.writePlugin(ctx, filepath.Join(work, "plugin"), files) },
 		func() error { return r.writeManifests(ctx, filepath.Join(work, "overlay"), files) },
 		func() error { return r.writeResource(files) },
 		func() error { return r.copyMonitoring(files) },

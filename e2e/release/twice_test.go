@@ -3,13 +3,16 @@ package release
 import (
 	"archive/tar"
 	"bytes"
+	"crypto/sha256"
 	"debug/buildinfo"
 	"debug/elf"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -51,7 +54,7 @@ func TestTwoReleases(t *testing.T) {
 			t.Errorf("%s names %s", name, placeholder)
 		}
 	}
-	if len(first) != len(second) || len(first) < len(Forms)+11 {
+	if len(first) != len(second) || len(first) < len(Forms)+12+len(pluginPlatforms) {
 		t.Errorf("%d and %d files", len(first), len(second))
 	}
 	sums := exec.Command("sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS")
@@ -61,6 +64,36 @@ func TestTwoReleases(t *testing.T) {
 	}
 	pinned(t, made[0], first)
 	programsAre(t, made[0], first)
+	pluginIs(t, made[0], first)
+}
+
+// pluginIs checks that the plugin's archives are those of the manifest, and that the program for
+// this machine has the version.
+func pluginIs(t *testing.T, r *Release, files map[string][]byte) {
+	t.Helper()
+	for _, p := range pluginPlatforms {
+		name := r.pluginArchive(p)
+		sum := fmt.Sprintf("%s%s\n    sha256: %x\n", fmt.Sprintf(downloads, r.Version), name, sha256.Sum256(files[name]))
+		if !bytes.Contains(files["hpp.yaml"], []byte(sum)) {
+			t.Errorf("hpp.yaml lacks %q", sum)
+		}
+		if p.os != runtime.GOOS || p.arch != runtime.GOARCH {
+			continue
+		}
+		dir := t.TempDir()
+		archive := filepath.Join(r.Directory, name)
+		if out, err := exec.Command("tar", "-C", dir, "-xzf", archive).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		out, err := exec.Command(filepath.Join(dir, plugin), "version", "--client").CombinedOutput()
+		if want := "plugin   " + r.Version + "\n"; err != nil || string(out) != want {
+			t.Errorf("%s prints %q %v, want %q", name, out, err, want)
+		}
+		data, err := os.ReadFile(filepath.Join(dir, plugin))
+		if err != nil || bytes.Contains(data, []byte(r.Root)) {
+			t.Errorf("%s names %s, or %v", name, r.Root, err)
+		}
+	}
 }
 
 func contents(t *testing.T, dir string) map[string][]byte {
