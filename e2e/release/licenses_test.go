@@ -20,6 +20,16 @@ func TestLicenses(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(data)
+	again := t.TempDir()
+	if err := r.writeLicenses(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	if second, err := os.ReadFile(filepath.Join(again, "LICENSES.txt")); err != nil || string(second) != text {
+		t.Errorf("a second list has %d bytes, which differ from %d; %v", len(second), len(data), err)
+	}
+	if root, err := filepath.Abs(r.Root); err != nil || strings.Contains(text, root) {
+		t.Errorf("LICENSES.txt names %s, %v: another clone would make other bytes", root, err)
+	}
 	for _, want := range []string{
 		"\nstd the Go standard library: BSD-3-Clause\n", "\nk8s.io/client-go v", "\ngoogle.golang.org/grpc v", "google.golang.org/grpc (NOTICE.txt)\n",
 		"\ngithub.com/prometheus/client_golang v", "TERMS AND CONDITIONS FOR USE, REPRODUCTION, AND DISTRIBUTION",
