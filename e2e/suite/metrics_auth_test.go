@@ -94,8 +94,10 @@ func TestMetricsAuth(t *testing.T) {
 	if status, body, err := scrape(address, reader); err != nil || status != http.StatusServiceUnavailable || strings.Contains(body, "kubevirt_hpp_pool") {
 		t.Errorf("by an agent that may not ask: %d, %v, want 503", status, err)
 	}
-	if err := s.Apply("components/metrics-auth/rbac.yaml"); err != nil {
-		t.Fatal(err)
+	for _, file := range []string{"csi/namespace.yaml", "components/metrics-auth/rbac.yaml", "components/metrics-auth/reader.yaml"} {
+		if err := s.Apply(file); err != nil {
+			t.Fatal(err)
+		}
 	}
 	role := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "hostpath-provisioner-metrics-auth"}
 	if _, err := s.Client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
@@ -110,10 +112,19 @@ func TestMetricsAuth(t *testing.T) {
 		}
 		return err
 	})
+	podMonitors := ""
+	s.Eventually("the PodMonitor's token", func() error {
+		secret, err := s.Client.CoreV1().Secrets(harness.Namespace).Get(t.Context(), "hostpath-provisioner-metrics-reader", metav1.GetOptions{})
+		if podMonitors = string(secret.Data["token"]); err == nil && podMonitors == "" {
+			err = errors.New("the Secret is empty")
+		}
+		return err
+	})
 	for _, test := range []struct {
 		name, token string
 		want        int
 	}{
+		{"the PodMonitor", podMonitors, http.StatusOK},
 		{"nobody", "", http.StatusUnauthorized}, {"a wrong token", reader + "x", http.StatusUnauthorized}, {"a stranger", stranger, http.StatusForbidden},
 		{"the reader again", reader, http.StatusOK},
 	} {
