@@ -2,6 +2,7 @@ package v1beta1
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -35,6 +36,7 @@ type HostPathProvisionerList struct {
 
 // HostPathProvisionerSpec defines the desired state of HostPathProvisioner
 // +kubebuilder:validation:XValidation:rule="has(self.pathConfig) != (has(self.storagePools) && size(self.storagePools) > 0)",message="set exactly one of pathConfig and storagePools"
+// +kubebuilder:validation:XValidation:rule="!has(self.templateNodes) || self.templateNodes.all(t, has(self.pathConfig) ? t.pool == 'legacy' : has(self.storagePools) && self.storagePools.exists(p, p.name == t.pool))",message="the pool of a template node must be one of storagePools, or legacy with pathConfig: change or remove the template node"
 type HostPathProvisionerSpec struct {
 	// ImagePullPolicy is that of every container; IfNotPresent unless set
 	// +kubebuilder:validation:Enum="";Always;IfNotPresent;Never
@@ -59,6 +61,15 @@ type HostPathProvisionerSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(p, !self.exists(q, q.path.startsWith(p.path + '/')))",message="the path of a storage pool must not lie in another pool"
 	// +optional
 	StoragePools []StoragePool `json:"storagePools,omitempty"`
+	// TemplateNodes are the sizes of the nodes that an autoscaler may add. For each, and each storage class of its pool,
+	// the operator publishes the capacity that the cluster-autoscaler counts with when it simulates such a node
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=30
+	// +kubebuilder:validation:XValidation:rule="self.all(t, has(t.nodeSelector) && size(t.nodeSelector) > 0 || self.exists_one(o, o.pool == t.pool))",message="of several template nodes of one pool each needs a nodeSelector: one without stands for every node that is added"
+	// +kubebuilder:validation:XValidation:rule="self.all(t, self.exists_one(o, o.pool == t.pool && (has(o.nodeSelector) ? o.nodeSelector : {}) == (has(t.nodeSelector) ? t.nodeSelector : {})))",message="template nodes of one pool need different nodeSelectors: the scheduler would use the largest capacity for all of them"
+	// +optional
+	TemplateNodes []TemplateNode `json:"templateNodes,omitempty"`
 }
 
 // PathConfig describes one directory for both hostPath and CSI volumes
@@ -113,3 +124,30 @@ type StoragePool struct {
 	// +optional
 	OverlayClassName string `json:"overlayClassName,omitempty"`
 }
+
+// TemplateNode is the space that a pool has on a node before it has volumes, for the nodes of one group
+type TemplateNode struct {
+	// Name of the template node, unique in the resource
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=50
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="the name of a template node must consist of lower case letters, digits and '-', and begin and end with a letter or digit"
+	Name string `json:"name"`
+	// NodeSelector are labels that the nodes of the group have and those of other groups do not. Without it, the capacity
+	// is that of every node that is added
+	// +kubebuilder:validation:MaxProperties=8
+	// +kubebuilder:validation:XValidation:rule="!('topology.hostpath.csi/node' in self) && !('kubernetes.io/hostname' in self)",message="the nodeSelector of a template node must not name a node: use a label that all nodes of the group have, such as node.kubernetes.io/instance-type"
+	// +optional
+	NodeSelector map[string]LabelValue `json:"nodeSelector,omitempty"`
+	// Pool is the name of the storage pool, legacy with pathConfig
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=50
+	Pool string `json:"pool"`
+	// Capacity is what a node of the group has available in the pool when it is new
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self > 0 : !self.startsWith('-') && !self.startsWith('0')",message="the capacity of a template node must be more than 0, and begin with another digit than 0: 512Gi, not 0.5Ti"
+	Capacity resource.Quantity `json:"capacity"`
+}
+
+// LabelValue is the value of a label
+// +kubebuilder:validation:MaxLength=63
+// +kubebuilder:validation:Pattern=`^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$`
+type LabelValue string

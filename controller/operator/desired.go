@@ -132,13 +132,24 @@ func seal(o *unstructured.Unstructured) error {
 	return err
 }
 
+// labels returns those of every object that the operator makes.
+func (s Settings) labels() map[string]string {
+	labels := map[string]string{"k8s-app": "hostpath-provisioner", managedBy: owner,
+		"app.kubernetes.io/component": "storage", "app.kubernetes.io/part-of": s.PartOf}
+	if s.Installer != "" {
+		labels["app.kubernetes.io/version"] = s.Installer
+	}
+	return labels
+}
+
 // own sets the object's namespace, labels and owner. Objects without a namespace have no owner:
 // they are deleted in an order of their own.
 func (s Settings) own(o *unstructured.Unstructured, cr *v1beta1.HostPathProvisioner) {
-	labels := o.GetLabels()
-	labels["app.kubernetes.io/part-of"] = s.PartOf
-	if s.Installer != "" {
-		labels["app.kubernetes.io/version"] = s.Installer
+	labels := s.labels()
+	for key, value := range o.GetLabels() {
+		if _, ours := labels[key]; !ours {
+			labels[key] = value
+		}
 	}
 	o.SetLabels(labels)
 	if subjects, found, _ := unstructured.NestedSlice(o.Object, "subjects"); found {

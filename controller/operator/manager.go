@@ -37,6 +37,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 	"kubevirt.io/hostpath-provisioner/controller/operator/nodegone"
+	"kubevirt.io/hostpath-provisioner/controller/operator/templatenodes"
 	"kubevirt.io/hostpath-provisioner/controller/operator/tlsprofile"
 	"kubevirt.io/hostpath-provisioner/controller/operator/waiting"
 )
@@ -108,6 +109,12 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 	nodes := &nodegone.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: recorder,
 		Grace: r.nodeGoneGrace}
 	if err := errors.Join(nodes.Register(mgr), registry.Registry.Register(nodes)); err != nil {
+		return err
+	}
+	templates := &templatenodes.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: r.Events,
+		Owner: owner, Labels: s.labels(), Other: r.other,
+		Served: func(ctx context.Context) (*v1beta1.HostPathProvisioner, error) { return served(ctx, mgr.GetClient()) }}
+	if err := templates.Register(mgr); err != nil {
 		return err
 	}
 	// Before the agents are installed, so that they are not replaced at once.

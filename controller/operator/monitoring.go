@@ -91,7 +91,7 @@ func (s Settings) monitored(cr *v1beta1.HostPathProvisioner) (all []*unstructure
 	for _, text := range []string{monitoring.RBAC, monitoring.Service, monitoring.ServiceMonitor,
 		monitoring.PrometheusRule} {
 		for document := range bytes.SplitSeq([]byte(text), []byte("\n---\n")) {
-			o, err := decode(document)
+			o, err := parse(document)
 			if err != nil {
 				return nil, fmt.Errorf("read the monitoring objects: %w", err)
 			}
@@ -109,22 +109,6 @@ func (s Settings) monitored(cr *v1beta1.HostPathProvisioner) (all []*unstructure
 		}
 	}
 	return all, nil
-}
-
-// decode reads an object that users can apply as well, and adds the labels of what the operator
-// applies.
-func decode(document []byte) (*unstructured.Unstructured, error) {
-	o, err := parse(document)
-	if err != nil {
-		return nil, err
-	}
-	labels := o.GetLabels()
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels["k8s-app"], labels[managedBy], labels["app.kubernetes.io/component"] = "hostpath-provisioner", owner, "storage"
-	o.SetLabels(labels)
-	return o, nil
 }
 
 // rules adds the operator's rules to the agents', with its namespace and the pages that

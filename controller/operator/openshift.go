@@ -40,7 +40,7 @@ func (r *Reconciler) keepConstraints(mgr ctrl.Manager) error {
 
 // constraints returns those of all pods that the operator makes.
 func (s Settings) constraints(*v1beta1.HostPathProvisioner) ([]*unstructured.Unstructured, error) {
-	o, err := decode(openshiftcsi.Constraints)
+	o, err := parse(openshiftcsi.Constraints)
 	if err != nil {
 		return nil, fmt.Errorf("read the constraints: %w", err)
 	}

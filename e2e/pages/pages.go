@@ -22,6 +22,7 @@ const Runbooks = "docs/runbooks/"
 // Elsewhere are the other pages with commands, and why TestPages does not run them.
 var Elsewhere = map[string]string{
 	"README.md":             "TestReadmeSetsTheImage of manifests, and TestPushedImageRuns and TestCSI of nodes",
+	"docs/autoscaling.md":   "they name nodes that an autoscaler is about to remove: TestOperator of suite has the objects",
 	"docs/claim-pools.md":   "they delete all claims of a pool: TestPoolTemplate of nodes",
 	"docs/from-kubevirt.md": "TestReplaceOlder of nodes runs them",
 	"docs/from-local-path.md": "TestLocalPath of nodes and make demo-local-path: the form needs another class " +

@@ -31,6 +31,25 @@ func pools(all ...string) map[string]any {
 	return map[string]any{"storagePools": list}
 }
 
+// template is a template node, with labels KEY=VALUE.
+func template(name, pool string, capacity any, labels ...string) map[string]any {
+	t := map[string]any{"name": name, "pool": pool, "capacity": capacity}
+	selector := map[string]any{}
+	for _, l := range labels {
+		key, value, _ := strings.Cut(l, "=")
+		selector[key] = value
+	}
+	if len(selector) > 0 {
+		t["nodeSelector"] = selector
+	}
+	return t
+}
+
+// templated is a spec with the pools a and b, and with template nodes.
+func templated(all ...any) map[string]any {
+	return with(pools("a=/srv/a", "b=/srv/b"), "templateNodes", all)
+}
+
 // with returns the spec with another key.
 func with(spec map[string]any, key string, value any) map[string]any {
 	spec = maps.Clone(spec)
@@ -76,7 +95,25 @@ var refusedSpecs = map[string]struct {
 	"pull policy":          {with(pools("a=/a"), "imagePullPolicy", "Sometimes"), "supported values: \"\", \"Always\", \"IfNotPresent\", \"Never\""},
 	"provider": {map[string]any{"storagePools": []any{map[string]any{"name": "a", "path": "/a", "snapshotProvider": "lvm"}}},
 		"supported values: \"\", \"reflink\""},
-	"gate twice": {with(pools("a=/a"), "featureGates", []any{"Snapshotting", "Snapshotting"}), "Duplicate value"},
+	"template node of no pool":        {templated(template("t", "other", "1Gi")), "must be one of storagePools"},
+	"template node of pools, in path": {with(map[string]any{"pathConfig": map[string]any{"path": "/srv/a"}}, "templateNodes", []any{template("t", "local", "1Gi")}), "or legacy with pathConfig"},
+	"template node, no size":          {templated(template("t", "a", "0")), "must be more than 0"},
+	"template node, size 0 as number": {templated(template("t", "a", 0)), "must be more than 0"},
+	"template node, 0 in other words": {templated(template("t", "a", "0e3")), "must be more than 0"},
+	"template node, 0Gi":              {templated(template("t", "a", "0.0Gi")), "must be more than 0"},
+	"template node, negative":         {templated(template("t", "a", "-1Gi")), "must be more than 0"},
+	"template node, not a size":       {templated(template("t", "a", "much")), "capacity"},
+	"template node without a size":    {templated(map[string]any{"name": "t", "pool": "a"}), "capacity: Required"},
+	"template node without a pool":    {templated(map[string]any{"name": "t", "capacity": "1Gi"}), "pool: Required"},
+	"template node with a bad name":   {templated(template("T_1", "a", "1Gi")), "lower case letters"},
+	"template nodes of one name":      {templated(template("t", "a", "1Gi", "x=1"), template("t", "a", "2Gi", "x=2")), "Duplicate value"},
+	"template nodes without labels":   {templated(template("t", "a", "1Gi"), template("u", "a", "2Gi", "x=2")), "each needs a nodeSelector"},
+	"template nodes with no labels":   {templated(template("t", "a", "1Gi"), template("u", "a", "2Gi")), "each needs a nodeSelector"},
+	"template nodes with the same":    {templated(template("t", "a", "1Gi", "x=1"), template("u", "a", "2Gi", "x=1")), "need different nodeSelectors"},
+	"template node of one node":       {templated(template("t", "a", "1Gi", "topology.hostpath.csi/node=node-01")), "must not name a node"},
+	"template node of one host":       {templated(template("t", "a", "1Gi", "kubernetes.io/hostname=node-01")), "must not name a node"},
+	"template node, bad value":        {templated(template("t", "a", "1Gi", "x=a b")), "nodeSelector.x"},
+	"gate twice":                      {with(pools("a=/a"), "featureGates", []any{"Snapshotting", "Snapshotting"}), "Duplicate value"},
 }
 
 // acceptedSpecs are specs that look like refused ones, or have everything.
@@ -84,8 +121,11 @@ var acceptedSpecs = map[string]map[string]any{
 	"pool":         pools("local=/var/hpvolumes"),
 	"neighbours":   pools("a=/srv/a", "ab=/srv/ab", "a-b=/srv/a.b", "c=/srv/...", "d=/srv/.d"),
 	"below shared": pools("a=/home/pool", "b=/var/lib/pool", "c=/tmp/x", "d=/var/lib/kubelet2", "e=/libs"),
-	"longest":      pools(strings.Repeat("a", 50) + "=/" + strings.Repeat("a", 254)),
-	"path":         {"pathConfig": map[string]any{"path": "/var/hpvolumes", "useNamingPrefix": true}},
+	"template nodes": templated(template("big", "a", "2Ti", "node.kubernetes.io/instance-type=i4i.8xlarge"),
+		template("small", "a", 1000000000, "node.kubernetes.io/instance-type=i4i.large", "x="), template("archive", "b", "1.5Ti")),
+	"template of the path": with(map[string]any{"pathConfig": map[string]any{"path": "/srv/a"}}, "templateNodes", []any{template("t", "legacy", "1Gi")}),
+	"longest":              pools(strings.Repeat("a", 50) + "=/" + strings.Repeat("a", 254)),
+	"path":                 {"pathConfig": map[string]any{"path": "/var/hpvolumes", "useNamingPrefix": true}},
 	"everything": {
 		"imagePullPolicy": "", "featureGates": []any{"Snapshotting", "Unknown"},
 		"workload": map[string]any{"nodeSelector": map[string]any{"a": "b"}, "tolerations": []any{map[string]any{"operator": "Exists"}}},

@@ -131,6 +131,7 @@ func TestOperator(t *testing.T) {
 		{"TestReconcileRole", modified("rbac.authorization.k8s.io/v1/roles", "rules")},
 		{"Test_CSIDriver/delete CSI driver", deleted("storage.k8s.io/v1/csidrivers", harness.Driver)},
 		{"TestNodeSelector", placed},
+		{"template nodes", templateNodes},
 		{"webhook", webhookDecides},
 		{"certificate", certificateRenewed},
 		{"users' metadata stays", metadataStays},

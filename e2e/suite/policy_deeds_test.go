@@ -229,6 +229,13 @@ func capacityDeeds(s *harness.Scene, a, b harness.Node, kubeconfig string) {
 		return o
 	}
 	mine, others := made(a), made(b)
+	template := capacityFor(a)
+	template.Name, template.Labels = "template."+template.Name, map[string]string{"hostpath-provisioner.kubevirt.io/template-node": "big"}
+	template.NodeTopology.MatchLabels = map[string]string{harness.LabelTemplateNode: "true"}
+	templates, err := s.Client.StorageV1().CSIStorageCapacities(template.Namespace).Create(s.Context(), template, metav1.CreateOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
 	try(s, kubeconfig, []deed{
 		{"its own", "", putCapacity(capacityFor(a))},
 		{"as a sidecar", "", putCapacity(edited(a, func(o *storagev1.CSIStorageCapacity) { o.Labels = nil }))},
@@ -238,10 +245,17 @@ func capacityDeeds(s *harness.Scene, a, b harness.Node, kubeconfig string) {
 		{"by an expression too", othersNode, putCapacity(edited(a, func(o *storagev1.CSIStorageCapacity) {
 			o.NodeTopology.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "x", Operator: metav1.LabelSelectorOpExists}}
 		}))},
+		{"of nodes that an autoscaler may add", othersNode, putCapacity(edited(a, func(o *storagev1.CSIStorageCapacity) {
+			o.NodeTopology.MatchLabels = map[string]string{harness.LabelTemplateNode: "true"}
+		}))},
+		{"of such nodes and its own", othersNode, putCapacity(edited(a, func(o *storagev1.CSIStorageCapacity) {
+			o.NodeTopology.MatchLabels[harness.LabelTemplateNode] = "true"
+		}))},
 		{"with another's label", wrongLabel, putCapacity(edited(a, func(o *storagev1.CSIStorageCapacity) { o.Labels[harness.LabelNode] = b.Name }))},
 		{"update its own", "", update(mine, a.Name)},
 		{"give its own away", wrongLabel, update(mine, b.Name)},
 		{"steal another's", othersNode, update(others, a.Name)},
+		{"remove the operator's", othersNode, remove(templates)},
 		{"remove its own", "", remove(mine)},
 		{"remove another's", othersNode, remove(others)},
 	})

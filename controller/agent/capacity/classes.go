@@ -10,25 +10,12 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
-// poolOf returns the pool of a class. ok is false if the class gets no object, because
-// it is of another driver or because the scheduler does not check capacity for classes
-// that bind immediately.
-//
-// It ignores invalid parameters: without an object the scheduler would report a lack of
-// space, but with one the claim gets an event about the parameters.
-func poolOf(c *storagev1.StorageClass, driver string) (pool string, ok bool) {
-	if c.Provisioner != driver || !contract.Delayed(c) {
-		return "", false
-	}
-	return contract.PoolName(c.Parameters), true
-}
-
 // checkQuota returns an error if the class requires quotas and the pool, which is ready,
 // does not enforce them. The scheduler must not choose such a pool.
 func checkQuota(c *storagev1.StorageClass, g *gauge) error {
 	p, err := contract.ParametersOf(c)
 	if err != nil {
-		return nil // see poolOf
+		return nil // see contract.PublishedPool
 	}
 	if l, known := g.sample(time.Now()); !known || !l.ready {
 		return nil
@@ -43,7 +30,7 @@ func (p *Publisher) wanted(ctx context.Context) map[string]*gauge {
 	wanted := map[string]*gauge{}
 	for _, obj := range p.classes.GetStore().List() {
 		c := obj.(*storagev1.StorageClass)
-		pool, ok := poolOf(c, p.config.Driver)
+		pool, ok := contract.PublishedPool(c, p.config.Driver)
 		if !ok {
 			continue
 		}

@@ -11,7 +11,8 @@ import (
 
 // sweep deletes the objects that a provisioner sidecar left for this driver and node. They
 // would not be updated any more, and the scheduler uses the largest of all sizes. own are
-// the names of this agent's objects. Objects with the label of agents are not read.
+// the names of this agent's objects. Objects with the label of agents are not read, and those for
+// nodes that an autoscaler may add stay.
 func (p *Publisher) sweep(ctx context.Context, own map[string]bool) error {
 	found, err := p.api().List(ctx, metav1.ListOptions{
 		LabelSelector:   labelDriver + "=" + p.config.Driver + ",!" + contract.LabelNode,
@@ -22,7 +23,7 @@ func (p *Publisher) sweep(ctx context.Context, own map[string]bool) error {
 	}
 	for i := range found.Items {
 		o := &found.Items[i]
-		if o.NodeTopology == nil || o.NodeTopology.MatchLabels[contract.TopologyNode] != p.config.Node || own[o.Name] {
+		if contract.CapacityNode(o) != p.config.Node || own[o.Name] {
 			continue
 		}
 		if err := p.remove(ctx, o); err != nil {

@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	typedstoragev1 "k8s.io/client-go/kubernetes/typed/storage/v1"
 	"k8s.io/klog/v2"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // pass compares the objects with the classes and the pools, and writes differences. After
@@ -29,7 +31,7 @@ func (p *Publisher) pass(ctx context.Context) error {
 		}
 	}
 	for _, obj := range p.objects.GetStore().List() {
-		if o := obj.(*storagev1.CSIStorageCapacity); !own[o.Name] {
+		if o := obj.(*storagev1.CSIStorageCapacity); !own[o.Name] && !contract.OfTemplateNode(o) {
 			failed = cmp.Or(failed, p.remove(ctx, o))
 		}
 	}

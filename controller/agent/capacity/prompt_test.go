@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -169,6 +170,42 @@ func TestPublishesSeldom(t *testing.T) {
 		}
 		if most := 1 + int((burst+prompt)/pace); writes == 0 || writes > most {
 			x.Errorf("%d writes, want at least one and at most %d", writes, most)
+		}
+	})
+}
+
+// An agent removes what others published for its node, and leaves the operator's objects for nodes
+// that an autoscaler may add: when it starts, and when it sees that they change.
+func TestLeavesTemplateNodes(t *testing.T) {
+	publish(t, func(x *publishing) {
+		objects := x.client.StorageV1().CSIStorageCapacities("agents")
+		of := func(name string, topology map[string]string) *storagev1.CSIStorageCapacity {
+			return &storagev1.CSIStorageCapacity{
+				ObjectMeta:       metav1.ObjectMeta{Name: name, Labels: map[string]string{labelDriver: "driver.example"}},
+				StorageClassName: "one", NodeTopology: &metav1.LabelSelector{MatchLabels: topology},
+			}
+		}
+		for _, o := range []*storagev1.CSIStorageCapacity{
+			of("sidecar", map[string]string{contract.TopologyNode: "node-01"}),
+			of("template", map[string]string{contract.LabelTemplateNode: "true"}),
+			of("template-of-the-node", map[string]string{contract.LabelTemplateNode: "true", contract.TopologyNode: "node-01"}),
+		} {
+			if _, err := objects.Create(x.Context(), o, metav1.CreateOptions{}); err != nil {
+				x.Fatal(err)
+			}
+		}
+		if err := x.p.sweep(x.Context(), map[string]bool{}); err != nil {
+			x.Fatal(err)
+		}
+		elapse(prompt)
+		for name, stays := range map[string]bool{"sidecar": false, "template": true, "template-of-the-node": true} {
+			_, err := objects.Get(x.Context(), name, metav1.GetOptions{})
+			if stays && err != nil || !stays && !apierrors.IsNotFound(err) {
+				x.Errorf("%s: %v", name, err)
+			}
+		}
+		if x.object("one") == nil {
+			x.Error("the agent's own object is gone")
 		}
 	})
 }

@@ -107,14 +107,14 @@ func (r *unservedRecorder) recent(sc *storagev1.StorageClass, bytes int64) (o of
 func offersKey(sc *storagev1.StorageClass) string { return "class " + string(sc.UID) }
 
 // published reads what the nodes publish for the claim's class, until one has enough. It
-// ignores what is left of nodes that do not exist.
+// ignores what is left of nodes that do not exist, and objects for nodes that an autoscaler may add.
 func (r *unservedRecorder) published(ctx context.Context, p *pendingClaim) (o offers, err error) {
 	o.at = time.Now()
 	err = live.EachCapacity(ctx, r.client, r.space.Namespace, func(c *storagev1.CSIStorageCapacity) bool {
-		if c.StorageClassName != p.class || c.NodeTopology == nil {
+		node, size := contract.CapacityNode(c), sizeOf(c)
+		if c.StorageClassName != p.class || node == "" {
 			return true
 		}
-		node, size := c.NodeTopology.MatchLabels[contract.TopologyNode], sizeOf(c)
 		if size > o.largest || o.nodes == 0 {
 			if missing, _ := r.isMissingNode(ctx, node); missing {
 				return true

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 )
 
@@ -45,15 +46,16 @@ func TestNoNodeHasSpace(t *testing.T) {
 		objects []runtime.Object
 		words   []string
 	}{
-		"no node has the pool":     {lacks, gib, nil, []string{"Warning ProvisioningFailed", noPool}},
-		"others publish":           {lacks, gib, three[3:], []string{noPool}},
-		"no node enforces":         {noQuotas, gib, nil, []string{"node-7 enforces no quotas"}}, // its words, not those of the nodes without the pool
-		"a node is about to":       {pooled(10 * gib), 20 * gib, nil, []string{noPool}},
-		"too large":                {pooled(10*gib, 30*gib, 20*gib), 100 * gib, three, []string{"100Gi requested", "pool fast", "30Gi, on node node-1", "of 3 with", "requested 107374182400, available 32212254720"}},
-		"as large as the largest":  {pooled(10*gib, 30*gib, 20*gib), 30 * gib, three, nil},
-		"fits on one that is last": {lacks, 20 * gib, three, nil},
-		"left by a node":           {pooled(10 * gib), 100 * gib, append([]runtime.Object{publishes("gone", "csi-fast", 900*gib)}, three...), []string{"30Gi, on node node-1", "of 3 with"}},
-		"pool not ready":           {pooled(0), gib, []runtime.Object{publishes("node-0", "csi-fast", 0), node("node-0")}, []string{"the most is 0 bytes, on node node-0"}},
+		"no node has the pool":            {lacks, gib, nil, []string{"Warning ProvisioningFailed", noPool}},
+		"others publish":                  {lacks, gib, three[3:], []string{noPool}},
+		"no node enforces":                {noQuotas, gib, nil, []string{"node-7 enforces no quotas"}}, // its words, not those of the nodes without the pool
+		"a node is about to":              {pooled(10 * gib), 20 * gib, nil, []string{noPool}},
+		"too large":                       {pooled(10*gib, 30*gib, 20*gib), 100 * gib, three, []string{"100Gi requested", "pool fast", "30Gi, on node node-1", "of 3 with", "requested 107374182400, available 32212254720"}},
+		"as large as the largest":         {pooled(10*gib, 30*gib, 20*gib), 30 * gib, three, nil},
+		"fits on one that is last":        {lacks, 20 * gib, three, nil},
+		"left by a node":                  {pooled(10 * gib), 100 * gib, append([]runtime.Object{publishes("gone", "csi-fast", 900*gib)}, three...), []string{"30Gi, on node node-1", "of 3 with"}},
+		"for nodes an autoscaler may add": {pooled(10 * gib), 100 * gib, append([]runtime.Object{ofTemplate(900 * gib)}, three...), []string{"30Gi, on node node-1", "of 3 with"}},
+		"pool not ready":                  {pooled(0), gib, []runtime.Object{publishes("node-0", "csi-fast", 0), node("node-0")}, []string{"the most is 0 bytes, on node node-0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -66,6 +68,13 @@ func TestNoNodeHasSpace(t *testing.T) {
 			})
 		})
 	}
+}
+
+// ofTemplate is what is published for nodes that an autoscaler may add, which it makes up from node-0.
+func ofTemplate(bytes int64) *storagev1.CSIStorageCapacity {
+	o := publishes("template", "csi-fast", bytes)
+	o.NodeTopology.MatchLabels = map[string]string{contract.LabelTemplateNode: "true", contract.TopologyNode: "node-0"}
+	return o
 }
 
 // The agents of a large cluster read what it publishes a few times, however many claims wait.

@@ -24,6 +24,34 @@ func Delayed(c *storagev1.StorageClass) bool {
 	return ptr.Deref(c.VolumeBindingMode, "") == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
+// PublishedPool returns the pool of a class of the driver for which capacity is published. ok is
+// false if it is of another driver, or binds immediately: the scheduler does not check capacity
+// then.
+//
+// It ignores invalid parameters: without a capacity object the scheduler would report a lack of
+// space, but with one the claim gets an event about the parameters.
+func PublishedPool(c *storagev1.StorageClass, driver string) (pool string, ok bool) {
+	if c.Provisioner != driver || !Delayed(c) {
+		return "", false
+	}
+	return PoolName(c.Parameters), true
+}
+
+// CapacityNode returns the name of the node of a capacity object, "" if it is for no node that
+// exists but for those that an autoscaler may add.
+func CapacityNode(o *storagev1.CSIStorageCapacity) string {
+	if o.NodeTopology == nil || OfTemplateNode(o) {
+		return ""
+	}
+	return o.NodeTopology.MatchLabels[TopologyNode]
+}
+
+// OfTemplateNode reports whether a capacity object is for nodes that the cluster-autoscaler
+// simulates, and so for none that exists.
+func OfTemplateNode(o *storagev1.CSIStorageCapacity) bool {
+	return o.NodeTopology != nil && o.NodeTopology.MatchLabels[LabelTemplateNode] == "true"
+}
+
 // Bytes returns the size that the claim requests; see WholeBytes.
 func Bytes(claim *corev1.PersistentVolumeClaim) int64 {
 	return WholeBytes(claim.Spec.Resources.Requests.Storage())

@@ -307,3 +307,55 @@ func TestProvisioned(t *testing.T) {
 		}
 	}
 }
+
+// The operator and the agents publish capacity for the same classes.
+func TestPublishedPool(t *testing.T) {
+	wait, atOnce := storagev1.VolumeBindingWaitForFirstConsumer, storagev1.VolumeBindingImmediate
+	for name, row := range map[string]struct {
+		provisioner string
+		mode        *storagev1.VolumeBindingMode
+		parameters  map[string]string
+		want        string // "": no object
+	}{
+		"no parameters":     {contract.CSIProvisioner, &wait, nil, "legacy"},
+		"a pool":            {contract.CSIProvisioner, &wait, map[string]string{"storagePool": "fast"}, "fast"},
+		"an empty pool":     {contract.CSIProvisioner, &wait, map[string]string{"storagePool": ""}, "legacy"},
+		"a filesystem":      {contract.CSIProvisioner, &wait, map[string]string{"csi.storage.k8s.io/fstype": "xfs"}, "legacy"},
+		"misspelt":          {contract.CSIProvisioner, &wait, map[string]string{"storagepool": "fast"}, "legacy"},
+		"binds at once":     {contract.CSIProvisioner, &atOnce, nil, ""},
+		"no mode":           {contract.CSIProvisioner, nil, nil, ""},
+		"hostPath":          {contract.HostPathProvisioner, &wait, nil, ""},
+		"another's":         {"example.com/x", &wait, map[string]string{"storagePool": "fast"}, ""},
+		"another's at once": {"example.com/x", &atOnce, nil, ""},
+	} {
+		c := &storagev1.StorageClass{Provisioner: row.provisioner, VolumeBindingMode: row.mode, Parameters: row.parameters}
+		if got, ok := contract.PublishedPool(c, contract.CSIProvisioner); got != row.want || ok != (row.want != "") {
+			t.Errorf("%s: %q, %v; want %q", name, got, ok, row.want)
+		}
+	}
+}
+
+// Capacity is of a node that exists, or for those that an autoscaler may add.
+func TestCapacityNode(t *testing.T) {
+	for name, row := range map[string]struct {
+		labels   map[string]string // nil: no topology
+		node     string
+		template bool
+	}{
+		"a node":                  {map[string]string{contract.TopologyNode: "node-01"}, "node-01", false},
+		"everywhere":              {nil, "", false},
+		"another key":             {map[string]string{"topology.kubernetes.io/zone": "a"}, "", false},
+		"template":                {map[string]string{contract.LabelTemplateNode: "true"}, "", true},
+		"template of a group":     {map[string]string{contract.LabelTemplateNode: "true", "group": "big"}, "", true},
+		"template made of a node": {map[string]string{contract.LabelTemplateNode: "true", contract.TopologyNode: "node-01"}, "", true},
+		"no template":             {map[string]string{contract.LabelTemplateNode: "false", contract.TopologyNode: "node-01"}, "node-01", false},
+	} {
+		o := &storagev1.CSIStorageCapacity{}
+		if row.labels != nil {
+			o.NodeTopology = &metav1.LabelSelector{MatchLabels: row.labels}
+		}
+		if node, template := contract.CapacityNode(o), contract.OfTemplateNode(o); node != row.node || template != row.template {
+			t.Errorf("%s: node %q, template %v; want %q, %v", name, node, template, row.node, row.template)
+		}
+	}
+}

@@ -17,6 +17,9 @@ const (
 	CSIProvisioner = "kubevirt.io.hostpath-provisioner"
 	// TopologyNode is the topology key of a CSI volume; its value is the node.
 	TopologyNode = "topology.hostpath.csi/node"
+	// LabelTemplateNode is the label of the nodes that the cluster-autoscaler simulates; its value
+	// is "true" (kubernetes/autoscaler#9702).
+	LabelTemplateNode = "cluster-autoscaler.kubernetes.io/template-node"
 	// StoragePool is the class parameter and volume attribute that names the
 	// pool. If it is absent, the pool is DefaultPool.
 	StoragePool = "storagePool"

@@ -29,6 +29,9 @@ func TestReconcile(t *testing.T) {
 		counts       tally
 	}{
 		{"keep", "", nil, reported, tally{kept: 2}},
+		{"keep, and the capacity of nodes that an autoscaler may add", "", func(s *scene) {
+			s.capacity.NodeTopology.MatchLabels[contract.LabelTemplateNode] = "true"
+		}, reported[1:], tally{kept: 2}},
 		{"no such policy", "discard", nil, reported, tally{kept: 2}},
 		{"no class", "release", func(s *scene) { s.sc = nil }, reported, tally{kept: 2}},
 		{"not yet", "release", func(s *scene) { s.seen = grace / 2 }, nil, nil},

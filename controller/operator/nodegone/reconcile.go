@@ -199,7 +199,8 @@ func (r *Reconciler) cachedNode(ctx context.Context, name string) (*metav1.Parti
 	return node, nil
 }
 
-// capacityNode returns the node of a capacity object of the driver, "" if it is another driver's.
+// capacityNode returns the node of a capacity object of the driver, "" if it is another driver's or
+// is for nodes that an autoscaler may add.
 func capacityNode(o *storagev1.CSIStorageCapacity) string {
 	if o.NodeTopology == nil || len(o.NodeTopology.MatchExpressions) > 0 || len(o.NodeTopology.MatchLabels) != 1 {
 		return ""
