@@ -65,7 +65,8 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 		Watches(&storagev1.StorageClass{}, one).
 		Watches(&storagev1.CSIStorageCapacity{}, one, builder.WithPredicates(predicate.Funcs{
 			CreateFunc: func(e event.CreateEvent) bool { return ours(e.Object) },
-			UpdateFunc: func(e event.UpdateEvent) bool { return ours(e.ObjectOld) || ours(e.ObjectNew) }, // a label may be removed
+			// a user may have removed the label
+			UpdateFunc: func(e event.UpdateEvent) bool { return ours(e.ObjectOld) || ours(e.ObjectNew) },
 			DeleteFunc: func(e event.DeleteEvent) bool { return ours(e.Object) },
 		})).Complete(r)
 }
