@@ -33,7 +33,7 @@ const (
 	TopologyNode = "topology.hostpath.csi/node"
 	// LabelTemplateNode is the label of nodes that the cluster-autoscaler simulates.
 	LabelTemplateNode = "cluster-autoscaler.kubernetes.io/template-node"
-	StoragePool  = "storagePool"
+	StoragePool       = "storagePool"
 	// ClassCSI is the class of manifests/csi, LocalPool the pool that it names.
 	ClassCSI  = "hostpath-csi"
 	LocalPool = "local"
