@@ -26,8 +26,8 @@ export GOFLAGS := $(strip $(filter-out -trimpath,$(shell go env GOFLAGS)) -trimp
 export GORACE ?= atexit_sleep_ms=100
 
 .PHONY: help build test test-full test-help test-stale test-unit fuzz torture torture-power \
-  power bench lint lint-fast lint-shell vulncheck measure image push release deploy demo demo-disks demo-single-node \
-  demo-local-path demo-operator bin/cluster cluster-up cluster-sync cluster-down clean
+  power bench lint lint-fast lint-shell vulncheck measure image push release deploy demo demo-disks demo-blank-disks \
+  demo-single-node demo-local-path demo-operator bin/cluster cluster-up cluster-sync cluster-down clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -123,6 +123,10 @@ demo: ## from a fresh checkout to a claim, a pod, a file, and back
 demo-disks: ## raw disks: a disk becomes a PV, pods use it, and it is wiped between two tenants
 	@e2e/packages.sh e2fsprogs mount
 	@e2e/demo-disks.sh
+
+demo-blank-disks: ## blank disks become pools with quotas in two commands, and are blank again at the end
+	@e2e/packages.sh e2fsprogs xfsprogs btrfs-progs mount
+	@e2e/demo-blank-disks.sh
 
 demo-single-node: ## the same for a cluster of one machine: the class hostpath
 	@e2e/demo-single-node.sh

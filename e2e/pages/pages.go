@@ -23,6 +23,7 @@ const Runbooks = "docs/runbooks/"
 var Elsewhere = map[string]string{
 	"README.md":             "TestReadmeSetsTheImage of manifests, and TestPushedImageRuns and TestCSI of nodes",
 	"docs/autoscaling.md":   "they name nodes that an autoscaler is about to remove: TestOperator of suite has the objects",
+	"docs/blank-disks.md":   "they wipe disks: make demo-blank-disks",
 	"docs/claim-pools.md":   "they delete all claims of a pool: TestPoolTemplate of nodes",
 	"docs/from-kubevirt.md": "TestReplaceOlder of nodes runs them",
 	"docs/from-local-path.md": "TestLocalPath of nodes and make demo-local-path: the form needs another class " +
