@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	hpp "kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 )
 
@@ -61,11 +62,14 @@ func (r Reader) Classes(ctx context.Context) List[storagev1.StorageClass] {
 	})
 }
 
-// Capacities lists what the drivers have published, in all namespaces.
+// Capacities lists what the drivers have published of their nodes, in all namespaces. Objects for
+// nodes that an autoscaler may add are left out: no node has that space.
 func (r Reader) Capacities(ctx context.Context) List[storagev1.CSIStorageCapacity] {
 	return each("csistoragecapacities", func(f func(*storagev1.CSIStorageCapacity)) error {
 		return live.EachCapacity(ctx, r.Client, metav1.NamespaceAll, func(c *storagev1.CSIStorageCapacity) bool {
-			f(c)
+			if !contract.OfTemplateNode(c) {
+				f(c)
+			}
 			return true
 		})
 	})
