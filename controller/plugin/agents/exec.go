@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -39,9 +40,7 @@ func NewExec(config *rest.Config, client kubernetes.Interface) Exec {
 		if err != nil {
 			return nil, err
 		}
-		executor, err := remotecommand.NewFallbackExecutor(sockets, spdy, func(err error) bool {
-			return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
-		})
+		executor, err := remotecommand.NewFallbackExecutor(sockets, spdy, refused)
 		if err != nil {
 			return nil, err
 		}
@@ -53,6 +52,15 @@ func NewExec(config *rest.Config, client kubernetes.Interface) Exec {
 		}
 		return out.Bytes(), err
 	}
+}
+
+// unreachable is in the API server's answer if it does not reach the kubelet of the pod.
+const unreachable = "error dialing backend"
+
+// refused reports whether the API server or a proxy refused a WebSocket. A kubelet that cannot be
+// reached is not reached by SPDY either.
+func refused(err error) bool {
+	return httpstream.IsUpgradeFailure(err) && !strings.Contains(err.Error(), unreachable) || httpstream.IsHTTPSProxyError(err)
 }
 
 // bounded fails once more than left bytes are written.
