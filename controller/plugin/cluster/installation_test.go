@@ -43,7 +43,7 @@ func TestAgentSettings(t *testing.T) {
 		"driver-only, plain": {podWith(append(driver, "--http-address", ":9898")), false, true, "http 9898"},
 		"TLS beside HTTP":    {podWith(nil, "HPP_METRICS_ADDRESS", ":8443"), false, false, "http 9898"},
 		"TLS only":           {podWith([]string{"--http-address=", "--metrics-address=10.0.0.1:1234"}), false, false, "https 1234"},
-		"none":               {podWith([]string{"--http-address="}), false, false, "pod agent-1 serves no metrics"},
+		"none":               {podWith([]string{"--http-address="}), false, false, "it serves no metrics"},
 		"tokens":             {podWith([]string{"--metrics-address=:8443", "--metrics-auth=token"}), false, false, "tokens only"},
 		"disks":              {podWith([]string{"disks"}), false, false, "http 8080"},
 		"disks elsewhere":    {podWith([]string{"disks"}, "LP_METRICS_ADDR", ":81"), false, false, "http 81"},
@@ -69,7 +69,7 @@ func TestMetrics(t *testing.T) {
 	agent := Agent{Node: "node-01", Namespace: "hpp", Pod: "agent-1", MetricsPort: "9898"}
 	for text, want := range map[string]string{
 		"pool_ready{pool=\"a\"} 1\n": "",
-		"pool_ready{pool=":           "cannot read the metrics of pod agent-1",
+		"pool_ready{pool=":           "cannot read its metrics: ",
 	} {
 		m := ParseMetrics(agent, []byte("# TYPE pool_ready gauge\n"+text))
 		if !strings.Contains(m.Unknown, want) || want == "" && m.Unknown != "" {
@@ -79,15 +79,33 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%q: samples %v", text, samples)
 		}
 	}
-	client := apitest.Client(t, func(r *http.Request) (int, any) {
-		if r.URL.Path != "/api/v1/namespaces/hpp/pods/https:agent-1:9898/proxy/metrics" {
-			t.Errorf("asked %s", r.URL.Path)
-		}
-		return http.StatusForbidden, apitest.Failure(http.StatusForbidden, metav1.StatusReasonForbidden)
-	})
 	agent.MetricsTLS = true
-	if m := (Reader{Client: client}).Metrics(t.Context(), agent); m.Unknown != "may not get pods/proxy in the namespace hpp" {
-		t.Errorf("unknown %q", m.Unknown)
+	for status, want := range map[int]string{
+		http.StatusForbidden:          "may not get pods/proxy in the namespace hpp",
+		http.StatusServiceUnavailable: "its metrics: the API server does not reach the pod, code 503",
+		http.StatusUnauthorized:       "its metrics: the answer has the code 401",
+	} {
+		client := apitest.Client(t, func(r *http.Request) (int, any) {
+			if r.URL.Path != "/api/v1/namespaces/hpp/pods/https:agent-1:9898/proxy/metrics" {
+				t.Errorf("asked %s", r.URL.Path)
+			}
+			reason := metav1.StatusReason("")
+			if status == http.StatusForbidden {
+				reason = metav1.StatusReasonForbidden
+			}
+			return status, apitest.Failure(status, reason)
+		})
+		if m := (Reader{Client: client}).Metrics(t.Context(), agent); m.Unknown != want {
+			t.Errorf("%d: unknown %q, want %q", status, m.Unknown, want)
+		}
+	}
+	slow := apitest.Client(t, func(r *http.Request) (int, any) {
+		<-r.Context().Done()
+		return http.StatusOK, nil
+	})
+	all := Reader{Client: slow}.AllMetrics(t.Context(), []Agent{agent, {Pod: "pending"}}, 10*time.Millisecond)
+	if all[0].Unknown != "its metrics: no answer in time (--timeout)" || all[1].Unknown != "its pod does not run" {
+		t.Errorf("a dead node: %q, a pod without one: %q", all[0].Unknown, all[1].Unknown)
 	}
 }
 

@@ -3,7 +3,9 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -38,7 +40,7 @@ func ParseMetrics(agent Agent, text []byte) Metrics {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
 	if m.families = families; err != nil {
-		m.Unknown = fmt.Sprintf("cannot read the metrics of pod %s: %v", agent.Pod, err)
+		m.Unknown = fmt.Sprintf("cannot read its metrics: %v", err)
 	}
 	return m
 }
@@ -62,7 +64,7 @@ func (r Reader) Metrics(ctx context.Context, a Agent) Metrics {
 	case a.NoMetrics != "":
 		return Metrics{Agent: a, Unknown: a.NoMetrics}
 	case a.Node == "" || a.MetricsPort == "":
-		return Metrics{Agent: a, Unknown: "pod " + a.Pod + " does not run"}
+		return Metrics{Agent: a, Unknown: "its pod does not run"}
 	}
 	name := a.Pod + ":" + a.MetricsPort
 	if a.MetricsTLS {
@@ -70,13 +72,27 @@ func (r Reader) Metrics(ctx context.Context, a Agent) Metrics {
 	}
 	text, err := r.Client.CoreV1().RESTClient().Get().Namespace(a.Namespace).Resource("pods").Name(name).
 		SubResource("proxy").Suffix("metrics").DoRaw(ctx)
-	switch {
-	case apierrors.IsForbidden(err):
-		return Metrics{Agent: a, Unknown: mayNot + "get pods/proxy in the namespace " + a.Namespace}
-	case err != nil:
-		return Metrics{Agent: a, Unknown: fmt.Sprintf("cannot read the metrics of pod %s: %v", a.Pod, err)}
+	if err != nil {
+		return Metrics{Agent: a, Unknown: noMetrics(a, err)}
 	}
 	return ParseMetrics(a, text)
+}
+
+// noMetrics returns why the metrics could not be read. It leaves out names and addresses, so that the
+// reason is the same for all nodes that have it.
+func noMetrics(a Agent, err error) string {
+	var status apierrors.APIStatus
+	switch {
+	case apierrors.IsForbidden(err):
+		return mayNot + "get pods/proxy in the namespace " + a.Namespace
+	case errors.Is(err, context.DeadlineExceeded):
+		return "its metrics: no answer in time (--timeout)"
+	case errors.As(err, &status) && status.Status().Code >= http.StatusInternalServerError:
+		return fmt.Sprintf("its metrics: the API server does not reach the pod, code %d", status.Status().Code)
+	case errors.As(err, &status):
+		return fmt.Sprintf("its metrics: the answer has the code %d", status.Status().Code)
+	}
+	return fmt.Sprintf("cannot read its metrics: %v", err)
 }
 
 // metricsOf sets where the agent serves its metrics.
@@ -101,8 +117,7 @@ func (a *Agent) metricsOf(flag func(flag, variable string) (string, bool), drive
 			https = v
 		}
 		if v, _ := flag("metrics-auth", "HPP_METRICS_AUTH"); v == "token" {
-			a.NoMetrics = "pod " + a.Pod + " serves metrics to tokens only (--metrics-auth=token), which the API server's proxy " +
-				"does not pass on"
+			a.NoMetrics = "its metrics are for tokens only (--metrics-auth=token), and the API server's proxy passes none on"
 			return
 		}
 	}
@@ -111,7 +126,7 @@ func (a *Agent) metricsOf(flag func(flag, variable string) (string, bool), drive
 		address, a.MetricsTLS = https, true
 	}
 	if a.MetricsPort = address[strings.LastIndex(address, ":")+1:]; a.MetricsPort == "" || address == "0" {
-		a.MetricsPort, a.NoMetrics = "", "pod "+a.Pod+" serves no metrics"
+		a.MetricsPort, a.NoMetrics = "", "it serves no metrics"
 	}
 }
 

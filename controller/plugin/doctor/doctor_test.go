@@ -239,6 +239,9 @@ func TestChecks(t *testing.T) {
 			f.DaemonSets.Items[0].Status.DesiredNumberScheduled = 3
 			f.Events.Items = append(f.Events.Items, missing("insufficient quota to match these scopes: [{PriorityClass In [system-node-critical]}]", "DaemonSet", "csi"))
 		}, []string{"critical agents: DaemonSet", "critical priority-quota: namespace hpp", "quota.yaml"}},
+		"metrics unknown on both": {func(f *Facts) {
+			f.Metrics[0].Unknown, f.Metrics[1].Unknown = "no answer", "no answer"
+		}, []string{"unknown system-disk: node node-01, node node-02: no answer", "unknown certificates: node node-01, node node-02"}},
 		"system disk without quotas": {func(f *Facts) {
 			f.respond("shared_with_os{pool=\"local\"} 0", "shared_with_os{pool=\"local\"} 1")
 			text := strings.Replace(string(f.Metrics[0].Text), `pool="local"} 1`, `pool="local"} 0`, 1)

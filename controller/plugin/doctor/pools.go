@@ -99,12 +99,20 @@ func (f *Facts) eachMetrics(process string, of func(m *cluster.Metrics) []findin
 		switch {
 		case process != "" && m.Agent.Process != process:
 		case m.Unknown != "":
-			all = append(all, finding{Unknown, "", m.Unknown, ""})
+			all = append(all, finding{Unknown, podOf(m.Agent), m.Unknown, ""})
 		default:
 			all = append(all, of(m)...)
 		}
 	}
 	return all
+}
+
+// podOf names the node of an agent, or its pod if it has no node.
+func podOf(a cluster.Agent) string {
+	if a.Node == "" {
+		return "pod " + a.Namespace + "/" + a.Pod
+	}
+	return "node " + a.Node
 }
 
 // systemDisk finds pools on the filesystem of the operating system that no quota holds back.
