@@ -43,7 +43,7 @@ func (s *session) orphans(ctx context.Context) error {
 		return err
 	}
 	f, nodes := s.fleet(ctx)
-	found, noted := s.orphansOf(ctx, f.Agents.Items)
+	found, noted := s.orphansOf(ctx, answering(f.Pools))
 	l := List[Orphan]{Unknown: unknowns(&f), Missing: missing(nodes, &f)}
 	for _, n := range nodes {
 		l.Items = append(l.Items, orphansOn(n, found[n.Name])...)
@@ -68,6 +68,16 @@ func (s *session) orphans(ctx context.Context) error {
 		addReason(p.table, m, "NODE", "VOLUME", "WHY")
 	}
 	return print(s, l, p)
+}
+
+// answering returns the agents that answered: to ask the others again would cost the timeout twice.
+func answering(pools []agents.Pools) (all []cluster.Agent) {
+	for _, p := range pools {
+		if p.Problem == "" || len(p.Reports) > 0 {
+			all = append(all, p.Agent)
+		}
+	}
+	return all
 }
 
 // orphansOf asks the agents for their orphans. It returns the answers by node, and why the agent of
