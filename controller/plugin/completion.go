@@ -29,8 +29,8 @@ func (s *session) completionCommand() *cobra.Command {
 		Long: "completion --install writes the program kubectl_complete-hpp beside the plugin. Shells that complete kubectl then\n" +
 			"complete kubectl hpp, too: kubectl completion --help says how they do.\n\n" +
 			"With a shell's name it prints a script for those who run the plugin as kubectl-hpp.\n\n" +
-			"Permissions: none. To complete names needs list of persistentvolumeclaims in the namespace, of nodes, or of\n" +
-			"storageclasses.",
+			"Permissions: none. To complete names: list persistentvolumeclaims in the namespace, nodes, storageclasses and\n" +
+			"namespaces, as far as they are completed.",
 		Example:   "  kubectl hpp completion --install\n  source <(kubectl-hpp completion bash)",
 		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: shells,

@@ -28,8 +28,8 @@ func (s *session) migrateCommand() *cobra.Command {
 		Short: "List the volumes that are, or were, hostPath volumes, with the state of their migration",
 		Long: "status lists the volumes that are, or were, hostPath volumes: which have a CSI PV, which are on the way, and which\n" +
 			"stopped and why.\n\n" +
-			"Permissions: list persistentvolumes, nodes, csistoragecapacities, and pods of all namespaces; list\n" +
-			"persistentvolumeclaims in the namespace. With create pods/exec in the agents' namespace it also has the steps of\n" +
+			"Permissions: list persistentvolumes, nodes, csistoragecapacities, and pods and events of all namespaces;\n" +
+			"list persistentvolumeclaims in the namespace. With create pods/exec in the agents' namespace it also has the steps of\n" +
 			"migrations under way; without it, what the PVs show.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return s.migrateStatus(c.Context(), all, watch) },

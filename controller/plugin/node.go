@@ -22,7 +22,7 @@ func (s *session) nodeCommand() *cobra.Command {
 		Use:   "node NODE",
 		Short: "Show everything about one node: agents, pools, volumes, events",
 		Long: "node shows one node: whether it is ready, its taints, agents, pools and volumes, and the events about it.\n\n" +
-			"Permissions: get and list nodes; list persistentvolumes, csistoragecapacities, events of the namespace default, and\n" +
+			"Permissions: list nodes, persistentvolumes, csistoragecapacities, events of the namespace default, and\n" +
 			"persistentvolumeclaims and pods of all namespaces. Pools, use and quotas need create pods/exec in the agents'\n" +
 			"namespace.",
 		Example: "  kubectl hpp node node-01\n  kubectl hpp node node-01 -o yaml",

@@ -24,7 +24,8 @@ func (s *session) orphansCommand() *cobra.Command {
 		Long: "orphans lists the volumes of all nodes whose PV is gone, and why the agent of the node would keep each, and\n" +
 			"directories of pools that have no record. An administrator brings a volume back, or removes it, on its node:\n" +
 			"see docs/operations.md.\n\n" +
-			"Permissions: list nodes, csistoragecapacities, and pods of all namespaces; create pods/exec in the agents' namespace.",
+			"Permissions: list nodes, csistoragecapacities, and pods and events of all namespaces; create pods/exec\n" +
+			"in the agents' namespace.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return s.orphans(c.Context()) },
 	}
@@ -142,7 +143,8 @@ func (s *session) trashCommand() *cobra.Command {
 		Use:   "trash",
 		Short: "List deleted volumes that the agents have not removed yet",
 		Long: "trash lists the volumes that were deleted and whose files the agents have not removed yet, and why not.\n\n" +
-			"Permissions: list nodes, csistoragecapacities, and pods of all namespaces; create pods/exec in the agents' namespace.",
+			"Permissions: list nodes, csistoragecapacities, and pods and events of all namespaces; create pods/exec\n" +
+			"in the agents' namespace.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return s.trash(c.Context()) },
 	}

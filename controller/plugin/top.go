@@ -20,7 +20,8 @@ func (s *session) topCommand() *cobra.Command {
 		Short: "Show the fullest pools and volumes, live",
 		Long: "top shows the fullest pools and volumes, and how fast volumes grow. On a terminal it asks again every two seconds\n" +
 			"until Ctrl-C; otherwise it prints once.\n\n" +
-			"Permissions: list nodes, csistoragecapacities, and pods of all namespaces; create pods/exec in the agents' namespace.",
+			"Permissions: list nodes, csistoragecapacities, and pods and events of all namespaces; create pods/exec\n" +
+			"in the agents' namespace.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return s.top(c.Context()) },
 	}

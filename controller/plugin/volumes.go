@@ -28,8 +28,8 @@ func (s *session) volumesCommand() *cobra.Command {
 		Short:   "List volumes with their use, the largest first",
 		Long: "volumes lists volumes with what they use of their quotas, the one with the most use first. Volumes without a\n" +
 			"claim are listed with -A.\n\n" +
-			"Permissions: list persistentvolumes, nodes, csistoragecapacities, and pods of all namespaces; list\n" +
-			"persistentvolumeclaims and pods in the namespace. Use and quotas need create pods/exec in the agents' namespace;\n" +
+			"Permissions: list persistentvolumes, nodes, csistoragecapacities, and pods and events of all namespaces;\n" +
+			"list persistentvolumeclaims and pods in the namespace. Use and quotas need create pods/exec in the agents' namespace;\n" +
 			"without it they are unknown.",
 		Example: "  kubectl hpp volumes -n shop\n  kubectl hpp volumes -A --node node-01\n  kubectl hpp volumes -A --without-quota",
 		Args:    cobra.NoArgs,

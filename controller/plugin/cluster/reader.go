@@ -130,13 +130,6 @@ func (r Reader) Resources(ctx context.Context) (all List[hpp.HostPathProvisioner
 	return all
 }
 
-// Node reads a node.
-func (r Reader) Node(ctx context.Context, name string) Object[corev1.Node] {
-	return one("nodes", name, func() (*corev1.Node, error) {
-		return r.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	})
-}
-
 // Claim reads a claim.
 func (r Reader) Claim(ctx context.Context, namespace, name string) Object[corev1.PersistentVolumeClaim] {
 	return one("persistentvolumeclaims", name, func() (*corev1.PersistentVolumeClaim, error) {
