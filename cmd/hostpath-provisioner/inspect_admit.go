@@ -44,8 +44,11 @@ func admit(first, self string, within time.Duration) (release func(), err error)
 		}
 		_ = f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return release, fmt.Errorf("another inspect of this agent runs, and has not ended within %s: try again later; if that "+
-				"stays so, a disk does not answer, and the agent's log has which", within)
+			return release, fmt.Errorf(
+				"another inspect of this agent runs, and has not ended within %s: try again later; if that "+
+					"stays so, a disk does not answer, and the agent's log has which",
+				within,
+			)
 		}
 		return release, nil // a filesystem without locks
 	}

@@ -26,11 +26,11 @@ func (s *session) completionCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "completion [bash|zsh|fish|powershell]",
 		Short: "Complete the names of claims, nodes and pools in a shell",
-		Long: "completion --install writes the program kubectl_complete-hpp beside the plugin. Shells that complete kubectl then\n" +
-			"complete kubectl hpp, too: kubectl completion --help says how they do.\n\n" +
+		Long: "completion --install writes the program kubectl_complete-hpp beside the plugin. Shells that complete\n" +
+			"kubectl then complete kubectl hpp, too: kubectl completion --help says how they do.\n\n" +
 			"With a shell's name it prints a script for those who run the plugin as kubectl-hpp.\n\n" +
-			"Permissions: none. To complete names: list persistentvolumeclaims in the namespace, nodes, storageclasses and\n" +
-			"namespaces, as far as they are completed.",
+			"Permissions: none. To complete names: list persistentvolumeclaims in the namespace, nodes, storageclasses\n" +
+			"and namespaces, as far as they are completed.",
 		Example:   "  kubectl hpp completion --install\n  source <(kubectl-hpp completion bash)",
 		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: shells,
@@ -80,8 +80,11 @@ const mark = "written by kubectl hpp completion --install"
 func (s *session) installCompletion(root *cobra.Command) error {
 	program := root.Name()
 	if !strings.HasPrefix(program, pluginPrefix) {
-		return fmt.Errorf("--install: kubectl runs plugins whose name begins with %s, and this program is %s: rename it", pluginPrefix,
-			program)
+		return fmt.Errorf(
+			"--install: kubectl runs plugins whose name begins with %s, and this program is %s: rename it",
+			pluginPrefix,
+			program,
+		)
 	}
 	name, text := script(runtime.GOOS, program, root.DisplayName())
 	dirs := pluginDirs(runtime.GOOS, program, filepath.SplitList(os.Getenv("PATH")))

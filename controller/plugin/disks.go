@@ -21,8 +21,8 @@ func (s *session) disksCommand() *cobra.Command {
 		Aliases: []string{"disk"},
 		Short:   "List the raw disks of all nodes, and what is done with each",
 		Long: "disks lists the disks that the agents of raw disks offer as PVs, wipe, or refuse.\n\n" +
-			"Permissions: list nodes, persistentvolumes, and pods of all namespaces; create pods/exec in the agents' namespace,\n" +
-			"without which only disks with PVs are listed and their states are unknown.",
+			"Permissions: list nodes, persistentvolumes, and pods of all namespaces; create pods/exec in the agents'\n" +
+			"namespace, without which only disks with PVs are listed and their states are unknown.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return s.disks(c.Context()) },
 	}
@@ -88,7 +88,10 @@ func diskless(nodes cluster.List[corev1.Node], found cluster.List[cluster.Agent]
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
 		if fleet.WantsDisks(n) && found.Find(func(a *cluster.Agent) bool { return a.Node == n.Name }) == nil {
-			all = append(all, Missing{Node: n.Name, Why: "no agent of raw disks runs there, and the node names a ConfigMap for one"})
+			all = append(
+				all,
+				Missing{Node: n.Name, Why: "no agent of raw disks runs there, and the node names a ConfigMap for one"},
+			)
 		}
 	}
 	return all

@@ -26,11 +26,11 @@ func (s *session) migrateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "List the volumes that are, or were, hostPath volumes, with the state of their migration",
-		Long: "status lists the volumes that are, or were, hostPath volumes: which have a CSI PV, which are on the way, and which\n" +
-			"stopped and why.\n\n" +
+		Long: "status lists the volumes that are, or were, hostPath volumes: which have a CSI PV, which are on the way,\n" +
+			"and which stopped and why.\n\n" +
 			"Permissions: list persistentvolumes, nodes, csistoragecapacities, and pods and events of all namespaces;\n" +
-			"list persistentvolumeclaims in the namespace. With create pods/exec in the agents' namespace it also has the steps of\n" +
-			"migrations under way; without it, what the PVs show.",
+			"list persistentvolumeclaims in the namespace. With create pods/exec in the agents' namespace it also has\n" +
+			"the steps of migrations under way; without it, what the PVs show.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return s.migrateStatus(c.Context(), all, watch) },
 	}

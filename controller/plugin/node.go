@@ -21,10 +21,10 @@ func (s *session) nodeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "node NODE",
 		Short: "Show everything about one node: agents, pools, volumes, events",
-		Long: "node shows one node: whether it is ready, its taints, agents, pools and volumes, and the events about it.\n\n" +
+		Long: "node shows one node: whether it is ready, its taints, agents, pools, volumes, and the events about it.\n\n" +
 			"Permissions: list nodes, persistentvolumes, csistoragecapacities, events of the namespace default, and\n" +
-			"persistentvolumeclaims and pods of all namespaces. Pools, use and quotas need create pods/exec in the agents'\n" +
-			"namespace.",
+			"persistentvolumeclaims and pods of all namespaces. Pools, use and quotas need create pods/exec in the\n" +
+			"agents' namespace.",
 		Example: "  kubectl hpp node node-01\n  kubectl hpp node node-01 -o yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -161,8 +161,10 @@ func (s *session) printNode(d *NodeDetail) error {
 		}
 		agents.Add(a.Pod, a.Namespace, a.Process, ready, strings.Join(a.Provisioners, " "), a.Image, a.Why)
 	}
-	pools := &view.Table{Columns: view.Columns("POOL", "PATH", "VOLUMES>", "ALLOCATED>", "AVAILABLE>", "SIZE>", "USED", "QUOTAS",
-		"+ID")}
+	pools := &view.Table{
+		Columns: view.Columns("POOL", "PATH", "VOLUMES>", "ALLOCATED>", "AVAILABLE>", "SIZE>", "USED", "QUOTAS",
+			"+ID"),
+	}
 	for i := range d.Pools {
 		p := &d.Pools[i]
 		pools.Add(p.Name, p.Path, p.Volumes, contract.Size(p.Allocated), contract.Size(p.Available), contract.Size(p.Total),

@@ -21,11 +21,11 @@ func (s *session) orphansCommand() *cobra.Command {
 		Use:     "orphans",
 		Aliases: []string{"orphan"},
 		Short:   "List volumes whose PV is gone, and directories without a record",
-		Long: "orphans lists the volumes of all nodes whose PV is gone, and why the agent of the node would keep each, and\n" +
-			"directories of pools that have no record. An administrator brings a volume back, or removes it, on its node:\n" +
-			"see docs/operations.md.\n\n" +
-			"Permissions: list nodes, csistoragecapacities, and pods and events of all namespaces; create pods/exec\n" +
-			"in the agents' namespace.",
+		Long: "orphans lists the volumes of all nodes whose PV is gone, and why the agent of the node would keep each,\n" +
+			"and directories of pools that have no record. An administrator brings a volume back, or removes it, on its\n" +
+			"node: see docs/operations.md.\n\n" +
+			"Permissions: list nodes, csistoragecapacities, and pods and events of all namespaces; create pods/exec in\n" +
+			"the agents' namespace.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return s.orphans(c.Context()) },
 	}
@@ -52,8 +52,11 @@ func (s *session) orphans(ctx context.Context) error {
 			l.Missing = append(l.Missing, Missing{Node: n.Name, Why: "older than the agent's last check: " + why})
 		}
 	}
-	p := printed{none: "there are no orphans", table: &view.Table{Columns: view.Columns("NODE", "VOLUME", "SIZE>", "CLAIM", "POLICY",
-		"SINCE>", "+POOL", "+PV", "?REMOVE", "WHY")}}
+	p := printed{
+		none: "there are no orphans",
+		table: &view.Table{Columns: view.Columns("NODE", "VOLUME", "SIZE>", "CLAIM", "POLICY", "SINCE>", "+POOL", "+PV",
+			"?REMOVE", "WHY")},
+	}
 	for _, o := range l.Items {
 		size, since, verdict := contract.Size(o.Bytes), ago(o.Since), "possible"
 		switch {
@@ -83,7 +86,8 @@ func answering(pools []agents.Pools) (all []cluster.Agent) {
 
 // orphansOf asks the agents for their orphans. It returns the answers by node, and why the agent of
 // a node did not answer.
-func (s *session) orphansOf(ctx context.Context, of []cluster.Agent) (found map[string][]agents.Orphan, noted map[string]string) {
+func (s *session) orphansOf(ctx context.Context, of []cluster.Agent) (found map[string][]agents.Orphan,
+	noted map[string]string) {
 	found, noted = map[string][]agents.Orphan{}, map[string]string{}
 	asker, why := s.asker(ctx, of)
 	if why != "" {
@@ -122,8 +126,8 @@ func orphansOn(n fleet.Node, reported []agents.Orphan) (all []Orphan) {
 
 // noted returns an orphan as its record has it.
 func noted(pool string, v inspect.Volume) agents.Orphan {
-	o := agents.Orphan{Pool: pool, Name: v.Name, Bytes: v.Bytes, PV: v.PV, ReclaimPolicy: v.ReclaimPolicy, Since: v.Orphan.Since,
-		Why: v.Orphan.Why, Kept: "unknown: the agent was not asked, or did not answer"}
+	o := agents.Orphan{Pool: pool, Name: v.Name, Bytes: v.Bytes, PV: v.PV, ReclaimPolicy: v.ReclaimPolicy,
+		Since: v.Orphan.Since, Why: v.Orphan.Why, Kept: "unknown: the agent was not asked, or did not answer"}
 	if v.Owner.Name != "" {
 		o.Claim = v.Owner.Namespace + "/" + v.Owner.Name
 	}
@@ -143,8 +147,8 @@ func (s *session) trashCommand() *cobra.Command {
 		Use:   "trash",
 		Short: "List deleted volumes that the agents have not removed yet",
 		Long: "trash lists the volumes that were deleted and whose files the agents have not removed yet, and why not.\n\n" +
-			"Permissions: list nodes, csistoragecapacities, and pods and events of all namespaces; create pods/exec\n" +
-			"in the agents' namespace.",
+			"Permissions: list nodes, csistoragecapacities, and pods and events of all namespaces; create pods/exec in\n" +
+			"the agents' namespace.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return s.trash(c.Context()) },
 	}
@@ -164,8 +168,11 @@ func (s *session) trash(ctx context.Context) error {
 	}
 	f, nodes := s.fleet(ctx)
 	l := List[Trash]{Unknown: unknowns(&f), Missing: missing(nodes, &f)}
-	p := printed{none: "the trash of all pools is empty", table: &view.Table{Columns: view.Columns("NODE", "POOL", "VOLUME", "SIZE>",
-		"SINCE>", "+ID", "+PATH", "?WHY")}}
+	p := printed{
+		none: "the trash of all pools is empty",
+		table: &view.Table{Columns: view.Columns("NODE", "POOL", "VOLUME", "SIZE>",
+			"SINCE>", "+ID", "+PATH", "?WHY")},
+	}
 	for _, n := range nodes {
 		for _, pool := range n.Pools {
 			for _, e := range pool.Report.Trash {

@@ -61,8 +61,8 @@ func Command(version string, streams genericiooptions.IOStreams) *cobra.Command 
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
 	root.AddCommand(s.explainCommand(), s.statusCommand(), s.dfCommand(), s.versionCommand(), s.doctorCommand(), s.reportCommand())
-	root.AddCommand(s.poolsCommand(), s.volumesCommand(), s.topCommand(), s.orphansCommand(), s.trashCommand(), s.migrateCommand(),
-		s.disksCommand(), s.nodeCommand(), s.completionCommand())
+	root.AddCommand(s.poolsCommand(), s.volumesCommand(), s.topCommand(), s.orphansCommand(), s.trashCommand(),
+		s.migrateCommand(), s.disksCommand(), s.nodeCommand(), s.completionCommand())
 	s.complete(root)
 	for _, c := range root.Commands() {
 		c.Args = described(c.Args)

@@ -20,8 +20,8 @@ func (s *session) poolsCommand() *cobra.Command {
 		Aliases: []string{"pool"},
 		Short:   "List the pools of all nodes, or those of a name",
 		Long: "pools lists the pools of all nodes, or those of a name, with their space, quotas and volumes.\n\n" +
-			"Permissions: list nodes, csistoragecapacities, and pods and events of all namespaces; create pods/exec\n" +
-			"in the agents' namespace, without which pools are unknown.",
+			"Permissions: list nodes, csistoragecapacities, and pods and events of all namespaces; create pods/exec in\n" +
+			"the agents' namespace, without which pools are unknown.",
 		Example: "  kubectl hpp pools\n  kubectl hpp pools fast -o wide\n  kubectl hpp pools --node node-01 -o json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -50,8 +50,11 @@ func (s *session) listPools(ctx context.Context, name, node string) error {
 		}
 	}
 	l := List[NodePool]{Missing: missing(nodes, &f), Unknown: unknowns(&f)}
-	p := printed{none: "there are no pools", table: &view.Table{Columns: view.Columns("NODE", "POOL", "VOLUMES>", "ALLOCATED>",
-		"AVAILABLE>", "SIZE>", "USED", "QUOTAS", "+TRASH>", "+RESERVE>", "+PATH", "+ID", "?WHY")}}
+	p := printed{
+		none: "there are no pools",
+		table: &view.Table{Columns: view.Columns("NODE", "POOL", "VOLUMES>", "ALLOCATED>",
+			"AVAILABLE>", "SIZE>", "USED", "QUOTAS", "+TRASH>", "+RESERVE>", "+PATH", "+ID", "?WHY")},
+	}
 	for _, n := range nodes {
 		for _, pool := range n.Pools {
 			if name != "" && pool.Name != name && pool.Path != name {

@@ -18,10 +18,10 @@ func (s *session) topCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "top",
 		Short: "Show the fullest pools and volumes, live",
-		Long: "top shows the fullest pools and volumes, and how fast volumes grow. On a terminal it asks again every two seconds\n" +
-			"until Ctrl-C; otherwise it prints once.\n\n" +
-			"Permissions: list nodes, csistoragecapacities, and pods and events of all namespaces; create pods/exec\n" +
-			"in the agents' namespace.",
+		Long: "top shows the fullest pools and volumes, and how fast volumes grow. On a terminal it asks again every two\n" +
+			"seconds until Ctrl-C; otherwise it prints once.\n\n" +
+			"Permissions: list nodes, csistoragecapacities, and pods and events of all namespaces; create pods/exec in\n" +
+			"the agents' namespace.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return s.top(c.Context()) },
 	}
@@ -94,7 +94,9 @@ func full(p *NodePool) float64 {
 }
 
 func poolsOfTop(l *List[NodePool]) *view.Table {
-	t := &view.Table{Columns: view.Columns("NODE", "POOL", "VOLUMES>", "ALLOCATED>", "AVAILABLE>", "SIZE>", "USED", "?WHY")}
+	t := &view.Table{
+		Columns: view.Columns("NODE", "POOL", "VOLUMES>", "ALLOCATED>", "AVAILABLE>", "SIZE>", "USED", "?WHY"),
+	}
 	for i := range l.Items {
 		p := &l.Items[i]
 		t.Add(p.Node, p.Name, p.Volumes, contract.Size(p.Allocated), contract.Size(p.Available), contract.Size(p.Total),

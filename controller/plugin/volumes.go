@@ -26,14 +26,15 @@ func (s *session) volumesCommand() *cobra.Command {
 		Use:     "volumes",
 		Aliases: []string{"volume", "vols"},
 		Short:   "List volumes with their use, the largest first",
-		Long: "volumes lists volumes with what they use of their quotas, the one with the most use first. Volumes without a\n" +
-			"claim are listed with -A.\n\n" +
+		Long: "volumes lists volumes with what they use of their quotas, the one with the most use first. Volumes without\n" +
+			"a claim are listed with -A.\n\n" +
 			"Permissions: list persistentvolumes, nodes, csistoragecapacities, and pods and events of all namespaces;\n" +
-			"list persistentvolumeclaims and pods in the namespace. Use and quotas need create pods/exec in the agents' namespace;\n" +
-			"without it they are unknown.",
-		Example: "  kubectl hpp volumes -n shop\n  kubectl hpp volumes -A --node node-01\n  kubectl hpp volumes -A --without-quota",
-		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return s.volumes(c.Context(), f) },
+			"list persistentvolumeclaims and pods in the namespace. Use and quotas need create pods/exec in the agents'\n" +
+			"namespace; without it they are unknown.",
+		Example: "  kubectl hpp volumes -n shop\n  kubectl hpp volumes -A --node node-01\n" +
+			"  kubectl hpp volumes -A --without-quota",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return s.volumes(c.Context(), f) },
 	}
 	c.Flags().StringVar(&f.node, "node", "", "list the volumes of this node only")
 	c.Flags().StringVar(&f.pool, "pool", "", "list the volumes of pools of this name only")
@@ -112,8 +113,8 @@ func (f *volumeFilter) accepts(v *fleet.Volume, namespace string) bool {
 
 // volumeTable returns the volumes as a table, with their namespaces if all are listed.
 func volumeTable(all []fleet.Volume, namespaces bool) *view.Table {
-	columns := view.Columns("NAMESPACE", "CLAIM", "NODE", "POOL", "STATE", "SIZE>", "USED>", "USE", "+CLASS", "+PV", "+PATH",
-		"+POD", "?WHY")
+	columns := view.Columns("NAMESPACE", "CLAIM", "NODE", "POOL", "STATE", "SIZE>", "USED>", "USE", "+CLASS", "+PV",
+		"+PATH", "+POD", "?WHY")
 	skip := 0
 	if !namespaces {
 		skip = 1
@@ -122,8 +123,9 @@ func volumeTable(all []fleet.Volume, namespaces bool) *view.Table {
 	for i := range all {
 		v := &all[i]
 		used, use := useOf(v)
-		t.Add([]any{v.Namespace, v.Claim, v.Node, v.Pool, v.State, contract.Size(v.Size), used, use, v.Class, v.PV, v.Path, v.Pod,
-			v.Unknown}[skip:]...)
+		row := []any{v.Namespace, v.Claim, v.Node, v.Pool, v.State, contract.Size(v.Size), used, use, v.Class, v.PV,
+			v.Path, v.Pod, v.Unknown}
+		t.Add(row[skip:]...)
 	}
 	return t
 }

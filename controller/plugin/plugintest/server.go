@@ -210,8 +210,15 @@ func (s *server) list(w http.ResponseWriter, r *http.Request, resource, namespac
 		items, next = items[:from+limit], strconv.Itoa(from+limit)
 	}
 	kind := s.kinds[resource]
-	answer(w, http.StatusOK, map[string]any{"kind": kind.Kind, "apiVersion": kind.GroupVersion().String(),
-		"metadata": map[string]string{"resourceVersion": "1", "continue": next}, "items": append([]json.RawMessage{}, items[from:]...)})
+	answer(w, http.StatusOK, map[string]any{
+		"kind":       kind.Kind,
+		"apiVersion": kind.GroupVersion().String(),
+		"metadata": map[string]string{
+			"resourceVersion": "1",
+			"continue":        next,
+		},
+		"items": append([]json.RawMessage{}, items[from:]...),
+	})
 }
 
 func answer(w http.ResponseWriter, code int, value any) {
@@ -221,6 +228,10 @@ func answer(w http.ResponseWriter, code int, value any) {
 }
 
 func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {
-	answer(w, code, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
-		Code: int32(code), Reason: reason, Message: fmt.Sprint(message)})
+	answer(
+		w,
+		code,
+		metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
+			Code: int32(code), Reason: reason, Message: fmt.Sprint(message)},
+	)
 }
