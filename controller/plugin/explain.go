@@ -24,8 +24,9 @@ func (s *session) explainCommand() *cobra.Command {
 		Long: "explain says why a claim waits and what to do, or on which node its volume is and why there.\n\n" +
 			"It reads the events that agents and operator recorded, and adds what classes, nodes, agents and pods show.\n\n" +
 			"Permissions: get persistentvolumeclaims; list events and pods in the namespace; get and list storageclasses; get\n" +
-			"persistentvolumes; list nodes, csinodes, csistoragecapacities, events and pods of all namespaces. With create\n" +
-			"pods/exec in the agents' namespace it also has the space, inodes and quotas of the pools as they are now.",
+			"persistentvolumes; list nodes, csinodes, csistoragecapacities; list events, pods and daemonsets of all\n" +
+			"namespaces. With create pods/exec in the agents' namespace it also has the space, inodes and quotas of the\n" +
+			"pools as they are now.",
 		Example: "  kubectl hpp explain data -n shop\n  kubectl hpp explain pvc/data -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return s.explain(c.Context(), args[0]) },
