@@ -1,6 +1,7 @@
 package bounded
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -186,4 +187,30 @@ func (c *Call) result() (left bool, err error) {
 
 func (c *Call) hangs() error {
 	return &fault.HangError{Where: c.where, Op: c.op, Since: c.began.Add(time.Duration(c.progress.Load()))}
+}
+
+// Sleep waits for the duration. If the context ends, it returns the context's error.
+func Sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// Paced returns pace, each step of which is progress of the call. A nil pace takes no time.
+func (c *Call) Paced(pace func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		c.Progress()
+		if pace == nil {
+			return ctx.Err()
+		}
+		return pace(ctx)
+	}
 }

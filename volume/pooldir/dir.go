@@ -19,6 +19,17 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
+// The pool's private directory and what is in it; see the comment of package volume.
+const (
+	PrivateName  = ".hostpath-provisioner"
+	identityName = "pool.json"
+	lockName     = "lock"
+	pathsName    = "paths.json"
+	RecordsName  = "records"
+	StagingName  = "staging"
+	TrashName    = "trash"
+)
+
 // Dir is the open directory of a pool. Everything on disk is accessed through it.
 type Dir struct {
 	Base, Private, Records, Staging, Trash int // directories, open for reading

@@ -37,9 +37,7 @@
 // # Files
 //
 //	limit.go    the contract: Enforcer, Limit, Usage, errors
-//	probe.go    which Enforcer a filesystem gets, and why it gets none
+//	probe.go    which Enforcer a filesystem gets, and the one without quotas
 //	project.go  project quota; quota.go has its system calls, attr.go the inode's flags and ID
-//	restore.go  restores the project ID of a directory
 //	squota.go   simple quota; btrfs.go has its system calls
-//	none.go     no quotas
 package quota

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -102,3 +103,60 @@ func (r Record) InTrash() bool { return r.Aside || r.Returning != "" }
 func (r Record) Same(other Record) bool {
 	return r.Created.Equal(other.Created) && r.Trash == other.Trash
 }
+
+// Spec describes a volume that Create creates or Adopt records.
+type Spec struct {
+	Name    string // [A-Za-z0-9._-], 1 to 255 bytes, no leading dot
+	Bytes   int64  // the allocation; more than zero, or zero if it is adopted
+	Owner   Owner
+	PV      string // the PV that will name, or names, the volume
+	Cluster string
+	// ReclaimPolicy of the PV, as far as it is known.
+	ReclaimPolicy string
+	// Ephemeral volumes are deleted with their pod; no PV ever names them.
+	Ephemeral bool
+	// Quota decides about a pool that enforces no quotas. In any other, the kernel
+	// enforces Bytes unless this is QuotaNone.
+	Quota QuotaPolicy
+	// Inodes is the most that it may have, itself among them; 0 is no quota on inodes.
+	Inodes uint64
+	// Mode is the mode of the volume's directory; 0 is the pool's. UID and GID are
+	// its owner and group; 0 is root. An adopted directory keeps what it has.
+	Mode     Mode
+	UID, GID uint32
+}
+
+// Orphan is what was last noted of a volume whose PV is gone. The zero value
+// is a volume that is none.
+type Orphan struct {
+	// Since is when Why was first noted, to the second.
+	Since time.Time `json:"since"`
+	// Why describes what is gone, and what still exists.
+	Why string `json:"why"`
+	// WatchedSeconds is how long agents have run since then, in all, by a clock
+	// that no user can set. It lags behind by some minutes.
+	WatchedSeconds int64 `json:"watchedSeconds,omitempty"`
+	// Unseen: the PV was not seen between the last opening of the pool and Since, so that
+	// the recorded reclaim policy may not be its last one.
+	Unseen bool `json:"unseen,omitempty"`
+}
+
+// Watched is WatchedSeconds as a duration.
+func (o Orphan) Watched() time.Duration { return time.Duration(o.WatchedSeconds) * time.Second }
+
+// QuotaPolicy decides about a volume in a pool that enforces no quotas, or none on inodes
+// if one is requested.
+type QuotaPolicy string
+
+// The policies.
+const (
+	// QuotaBestEffort: Create creates the volume with the quotas that can be enforced.
+	QuotaBestEffort QuotaPolicy = ""
+	// QuotaRequired: Create returns ErrNoQuotas.
+	QuotaRequired QuotaPolicy = "required"
+	// QuotaNone: no quota is set, in any pool.
+	QuotaNone QuotaPolicy = "none"
+)
+
+// String is the policy's name in messages.
+func (l QuotaPolicy) String() string { return cmp.Or(string(l), "best-effort") }

@@ -7,8 +7,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -173,4 +177,49 @@ func (e *Emptying) removeRecords(names []string, moving map[string]bool) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// Move renames a volume's directory into the trash, where it is the entry id. The caller flushes
+// both directories. The error is ErrInUse where something is mounted on the directory.
+func (t *Trash) Move(d *pooldir.Dir, name, id string) error {
+	move := func() error {
+		return unix.Renameat2(d.Base, name, d.Trash, id, unix.RENAME_NOREPLACE)
+	}
+	err := move()
+	if err == unix.EPERM || err == unix.EROFS {
+		t.step("delete.unlock")
+		if tree.Unlock(d.Base, name) {
+			t.step("delete.again")
+			err = move()
+		}
+	}
+	if err == unix.EBUSY {
+		return fmt.Errorf("%w: something is mounted on it", fault.ErrInUse)
+	}
+	return fault.Path("rename", name, err)
+}
+
+// purgeSlack is how far a purge runs ahead before it waits: timers are not
+// fine enough to wait for every file.
+const purgeSlack = 5 * time.Millisecond
+
+// removalPace waits so that the rate is not exceeded, and announces the removal.
+func (t *Trash) removalPace() tree.Pace {
+	var next time.Time
+	return func(ctx context.Context) error {
+		if t.rate > 0 {
+			now := time.Now()
+			if next.Before(now) {
+				next = now
+			}
+			if wait := next.Sub(now); wait >= purgeSlack {
+				if err := bounded.Sleep(ctx, wait); err != nil {
+					return err
+				}
+			}
+			next = next.Add(time.Second / time.Duration(t.rate))
+		}
+		t.step("purge.remove")
+		return nil
+	}
 }
