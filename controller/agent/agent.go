@@ -5,7 +5,6 @@
 //	driver.go localpath.go migrate.go orphans.go provision.go serve.go    settings of one part each
 //	compat.go     what dialects of other provisioners need
 //	localpath_pools.go    what a changed configuration of the local-path provisioner does to pools
-//	orphans_serve.go    answers the command orphans
 //	pools.go      which directories are pools
 //	agent.go      builds the parts
 //	start.go      the order in which the parts begin that serve claims

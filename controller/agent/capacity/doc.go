@@ -3,12 +3,10 @@
 //
 //	publisher.go  the Publisher and its loop
 //	classes.go    which classes get an object, and from which pool
-//	object.go     builds and compares objects (pure)
+//	object.go     builds and compares objects; their owner, and what a sidecar left
 //	change.go     rounds sizes, and decides when a new one is written (pure)
 //	gauge.go      reads the space of a pool
 //	pass.go       compares the objects with the pools, and writes differences
-//	owner.go      the owner of the objects
-//	leftovers.go  objects that a sidecar left for this node
 //	informers.go  watches classes and this node's objects
 //	status.go     why objects cannot be published
 //

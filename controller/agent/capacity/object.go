@@ -1,8 +1,10 @@
 package capacity
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"maps"
 	"strings"
 
@@ -101,4 +103,50 @@ func merged(o, want *storagev1.CSIStorageCapacity) *storagev1.CSIStorageCapacity
 	o.OwnerReferences = want.OwnerReferences
 	o.Capacity, o.MaximumVolumeSize = want.Capacity, want.MaximumVolumeSize
 	return o
+}
+
+// findOwner reads the owner of the objects, once a pass: the controller of the agent's
+// pod, so that they stay while pods are replaced and are deleted with the controller. A
+// pod without a controller owns them itself, because it will not be started again.
+func (p *Publisher) findOwner(ctx context.Context) error {
+	if p.config.Pod == "" || p.ownerRead {
+		return nil
+	}
+	pod, err := p.config.Client.CoreV1().Pods(p.config.Namespace).Get(ctx, p.config.Pod, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read the agent's own pod %s/%s, whose controller owns the capacity objects: %w",
+			p.config.Namespace, p.config.Pod, err)
+	}
+	p.ownerRead = true
+	p.owner = &metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}
+	if c := metav1.GetControllerOf(pod); c != nil {
+		p.owner = &metav1.OwnerReference{APIVersion: c.APIVersion, Kind: c.Kind, Name: c.Name, UID: c.UID}
+	}
+	// blockOwnerDeletion stays unset: an API server with the admission plugin
+	// OwnerReferencesPermissionEnforcement requires a permission to set it.
+	return nil
+}
+
+// sweep deletes the objects that a provisioner sidecar left for this driver and node. They
+// would not be updated any more, and the scheduler uses the largest of all sizes. own are
+// the names of this agent's objects. Objects with the label of agents are not read, and those for
+// nodes that an autoscaler may add stay.
+func (p *Publisher) sweep(ctx context.Context, own map[string]bool) error {
+	found, err := p.api().List(ctx, metav1.ListOptions{
+		LabelSelector:   labelDriver + "=" + p.config.Driver + ",!" + contract.LabelNode,
+		ResourceVersion: "0", // the API server's cache is recent enough
+	})
+	if err != nil {
+		return fmt.Errorf("list capacity objects of sidecars: %w", err)
+	}
+	for i := range found.Items {
+		o := &found.Items[i]
+		if contract.CapacityNode(o) != p.config.Node || own[o.Name] {
+			continue
+		}
+		if err := p.remove(ctx, o); err != nil {
+			return err
+		}
+	}
+	return nil
 }

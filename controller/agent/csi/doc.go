@@ -5,7 +5,7 @@
 // the volume library, and translates the result. The interceptor logs and times all
 // calls, maps errors to codes, and turns a panic into an error.
 //
-//	server.go       the configuration, and serving
+//	server.go       the configuration, and serving; the Identity service
 //	kubelet/        the sockets, and the registration with the kubelet
 //	target/         mounts, verifies and unmounts target paths
 //	inline/         makes and deletes ephemeral inline volumes
@@ -14,7 +14,7 @@
 //	check.go        what a request may ask for (pure)
 //	parameters.go   the volume that parameters ask for (pure)
 //	pools.go        which pool has a volume
-//	identity.go     controller.go  expand.go  list.go  node.go  stats.go
+//	controller.go   list.go  node.go  stats.go
 //
 // A volume's handle is the name of its directory and of the request that created
 // it. It is unique on the node: no pool accepts a name that another pool has, so a

@@ -3,19 +3,18 @@
 // deletes the PV and creates one of the same name whose claimRef has the claim's UID. The claim is
 // Lost for a moment in between. Running pods keep their mounts.
 //
-//	migrator.go           the loop: check all PVs of this node, then migrate
-//	mode.go               the flag, and the annotation on a PV
-//	check.go              collects what a verdict needs
-//	verdict.go            whether a PV may be migrated, and why not (pure)
-//	claims.go             the claims of PVs
-//	pods.go               which pods use a claim
-//	plan.go               the verdicts of all PVs, as a table
-//	journal.go            the volume's journal, and the PVs in it
-//	admit.go              dry runs of what a migration writes, and refusals
-//	swap.go               the steps for one volume
-//	stranded.go           migrations that an agent of one backend cannot finish
-//	write.go              writes to the API server
-//	events.go, metrics.go
+//	migrator.go  the loop: check all PVs of this node, then migrate
+//	check.go     collects what a verdict needs
+//	verdict.go   whether a PV may be migrated, and why not (pure)
+//	claims.go    the claims of PVs
+//	pods.go      which pods use a claim
+//	plan.go      the verdicts of all PVs, as a table; the flag, and the annotation on a PV
+//	journal.go   the volume's journal, and the PVs in it
+//	admit.go     dry runs of what a migration writes, and refusals
+//	swap.go      the steps for one volume
+//	stranded.go  migrations that an agent of one backend cannot finish
+//	write.go     writes to the API server
+//	events.go
 //
 // Only the journal, which is in the pool, is remembered. Each step reads the API server
 // and derives the next one, so an agent that was killed continues where it stopped.

@@ -6,10 +6,8 @@
 //	provisioner.go  what the library calls to create a volume
 //	place.go        the pool and the directory of a claim's volume
 //	refuse.go       why a claim is not served, as an event
-//	delete.go       what the library calls to delete a volume
+//	delete.go       what the library calls to delete a volume, and how far each deletion is
 //	client.go       how the library saves and deletes PVs
-//	progress.go     how far the deletion of each PV is
-//	holder.go       which agent has a pool
 //
 // One agent runs on every node and there is no leader. controller/agent/claims drops remote
 // claims. ShouldProvision and ShouldDelete return false for what is not local: an error

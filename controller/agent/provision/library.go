@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
@@ -119,3 +120,20 @@ func (s pvStore) GetByKey(name string) (obj any, exists bool, err error) {
 	obj, exists = s.added.Get(name)
 	return obj, exists, nil
 }
+
+func newRefusals() *prometheus.CounterVec {
+	refusals := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "kubevirt_hpp_refusals_total",
+		Help: "Number of times that a claim of this node was refused, by reason.",
+	}, []string{"reason"})
+	for _, reason := range []string{
+		refusedUnsupported, refusedNoPool, refusedNotReady, refusedWaiting, refusedSpace, refusedQuota, refusedVolume,
+		claims.TopicUnserved,
+	} {
+		refusals.WithLabelValues(reason) // so that the first refusal is an increase
+	}
+	return refusals
+}
+
+// Metrics returns what prometheus may collect of the controller: a counter of its refusals.
+func (c *Controller) Metrics() prometheus.Collector { return c.refusals }

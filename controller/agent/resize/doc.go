@@ -4,8 +4,7 @@
 //
 //	resizer.go  the queue, and what adds to it
 //	grow.go     the steps for one claim
-//	size.go     compares requested and present sizes (pure)
-//	status.go   the claim's status (pure)
+//	status.go   compares requested and present sizes, and makes the claim's status (pure)
 //	refuse.go   events and conditions of volumes that cannot grow
 //	failing.go  when such volumes are tried again
 //
