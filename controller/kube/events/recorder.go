@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -166,4 +168,40 @@ func Hash(parts ...string) uint64 {
 // object without a namespace.
 func namespaceOf(obj corev1.ObjectReference) string {
 	return cmp.Or(obj.Namespace, metav1.NamespaceDefault)
+}
+
+// Discard drops events. The agent uses it in driver-only mode, where it has no client
+// of the API server; callers also log what they record.
+type Discard struct{}
+
+// Event implements record.EventRecorder.
+func (Discard) Event(runtime.Object, string, string, string) {}
+
+// Eventf implements record.EventRecorder.
+func (Discard) Eventf(runtime.Object, string, string, string, ...any) {}
+
+// AnnotatedEventf implements record.EventRecorder.
+func (Discard) AnnotatedEventf(runtime.Object, map[string]string, string, string, string, ...any) {
+}
+
+// Claim returns the reference of an event to a claim.
+func Claim(c *corev1.PersistentVolumeClaim) corev1.ObjectReference {
+	return reference("PersistentVolumeClaim", c.Namespace, c.Name, c.UID, c.ResourceVersion)
+}
+
+// PV returns the reference of an event to a PV.
+func PV(pv *corev1.PersistentVolume) corev1.ObjectReference {
+	return reference("PersistentVolume", "", pv.Name, pv.UID, pv.ResourceVersion)
+}
+
+// Node returns the reference of an event to a node. As in the kubelet's events, the
+// node's name is in place of its UID.
+func Node(name string) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name, UID: types.UID(name)}
+}
+
+func reference(kind, namespace, name string, uid types.UID, version string) corev1.ObjectReference {
+	return corev1.ObjectReference{
+		APIVersion: "v1", Kind: kind, Namespace: namespace, Name: name, UID: uid, ResourceVersion: version,
+	}
 }

@@ -2,14 +2,18 @@ package live
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -91,4 +95,58 @@ func Cluster(ctx context.Context, client kubernetes.Interface) (string, error) {
 			Err: err}
 	}
 	return string(system.UID), nil
+}
+
+// Unchanged returns options that delete the object as it was read: the API server answers
+// with a conflict if the object was written since, or if another one has its name.
+func Unchanged(o metav1.Object) metav1.DeleteOptions {
+	uid, version := o.GetUID(), o.GetResourceVersion()
+	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}}
+}
+
+// UnchangedPatch returns a merge patch that changes fields of an object's metadata and spec, as the
+// object was read: the API server answers with a conflict if it was written since, or if another one
+// has its name. A nil map changes nothing; a nil value removes a field.
+func UnchangedPatch(o metav1.Object, meta, spec map[string]any) ([]byte, error) {
+	of := map[string]any{"uid": o.GetUID(), "resourceVersion": o.GetResourceVersion()}
+	maps.Copy(of, meta)
+	change := map[string]any{"metadata": of}
+	if spec != nil {
+		change["spec"] = spec
+	}
+	return json.Marshal(change)
+}
+
+// PatchPV sends UnchangedPatch of a PV. The error is the client's.
+func PatchPV(ctx context.Context, client kubernetes.Interface, pv *corev1.PersistentVolume,
+	meta, spec map[string]any, o metav1.PatchOptions) error {
+	patch, err := UnchangedPatch(pv, meta, spec)
+	if err == nil {
+		_, err = client.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, patch, o)
+	}
+	return err
+}
+
+// Unanswered is the error of a failed read. It matches volume.ErrNotReady: the caller
+// retries, as with a pool that is not ready.
+type Unanswered struct {
+	Request string // such as "read PV data"
+	Err     error  // from the client
+}
+
+func (e Unanswered) Error() string { return e.Request + ": " + e.Err.Error() }
+
+// Unwrap returns the client's error.
+func (e Unanswered) Unwrap() error { return e.Err }
+
+// Is reports whether target is volume.ErrNotReady.
+func (e Unanswered) Is(target error) bool { return target == fault.ErrNotReady }
+
+// Permanent reports whether the API server refused a request in a way that only a change elsewhere
+// ends: of a permission, an admission policy, a webhook, or the object. An admission policy without
+// a reason answers Invalid, and a webhook without a code BadRequest. A webhook that is down is not
+// among them: the server reports an internal error.
+func Permanent(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsMethodNotSupported(err) || apierrors.IsRequestEntityTooLargeError(err)
 }

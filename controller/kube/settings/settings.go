@@ -2,10 +2,8 @@
 // environment variables, --help and docs/reference/flags.md come. The operator passes settings on
 // to its agents and accepts the values that an agent accepts, because both use the same row.
 //
-//	agent.go    the table of the node agent
-//	disks.go    the table of the agent of raw disks
-//	kinds.go    the kinds of values
-//	migrate.go  the modes of the migration to CSI PVs
+//	agent.go  the table of the node agent
+//	kinds.go  the kinds of values
 //
 // A row validates one value. Whether two settings fit together, and whether a path or an address is
 // what it should be on this node, is the process's to check.
@@ -114,4 +112,46 @@ func Parse(table []Section, args []string, targets map[string]any, commands stri
 		}
 	}
 	return f, nil
+}
+
+// MigrateMode is what an agent does about PVs without the annotation contract.AnnMigrate.
+type MigrateMode string
+
+// The modes. In each of them the agent finishes migrations that cannot be cancelled any more.
+const (
+	MigrateOff       MigrateMode = "off"       // nothing
+	MigratePlan      MigrateMode = "plan"      // nothing; the plan shows what MigrateRun would do
+	MigrateRun       MigrateMode = "run"       // hostPath PVs are replaced by CSI PVs
+	MigrateBack      MigrateMode = "back"      // those CSI PVs are replaced by hostPath PVs
+	MigrateAnnotated MigrateMode = "annotated" // nothing; PVs with the annotation are migrated
+)
+
+// DisksAddress is the default of --metrics-addr of the agent of raw disks.
+const DisksAddress = ":8080"
+
+// Disks returns the settings of the agent of raw disks. Names, variables and defaults are those of
+// cybozu's local-pv-provisioner, so that its manifests carry over.
+func Disks() []Section {
+	all := []Setting{
+		{Flag: "node-name", Kind: text, Help: "name of the Node that this process runs on; required"},
+		{Flag: "namespace-name", Kind: text, Help: "namespace of the ConfigMaps; required"},
+		{Flag: "default-pv-spec-configmap", Kind: text,
+			Help: "ConfigMap of a Node without the annotation; without it such a Node offers nothing"},
+		{Flag: "polling-interval", Kind: period, Default: "5m0s",
+			Help: "longest time between two scans of the devices; new devices and changes of ConfigMaps are noticed at once"},
+		{Flag: "metrics-addr", Kind: text, Default: DisksAddress,
+			Help: "address of /healthz, /readyz, /status, /metrics and /devices"},
+		{Flag: "kubeconfig", Kind: text, Help: "kubeconfig file; without it the service account of the pod is used"},
+		{Flag: "kube-api-qps", Kind: rate, Default: "20",
+			Help: "requests per second to the API server; five times as many at once"},
+		{Flag: "v", Kind: level, Default: "0", Help: "number for the log level verbosity"},
+	}
+	// Flags of the older program that have no meaning here.
+	for _, name := range []string{"development", "zap-devel", "zap-encoder", "zap-log-level", "zap-stacktrace-level", "zap-time-encoding"} {
+		all = append(all, Setting{Flag: name, Kind: text, Help: "accepted and ignored", Ignored: true})
+	}
+	for i := range all {
+		all[i].Env = variable("LP_", all[i].Flag)
+	}
+	return []Section{{Settings: all}}
 }
