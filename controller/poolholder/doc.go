@@ -2,6 +2,5 @@
 // the directory of a pool on the host, and unmount unmounts it. They do not use the API server.
 //
 //	options.go  the flags and their validation
-//	hold.go     mounts the filesystem, and checks that it stays mounted
-//	unmount.go  unmounts it
+//	hold.go     mounts the filesystem, checks that it stays mounted, and unmounts it
 package poolholder

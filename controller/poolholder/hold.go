@@ -2,6 +2,7 @@ package poolholder
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/httpserver"
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
+	"kubevirt.io/hostpath-provisioner/volume/mount"
 	"kubevirt.io/hostpath-provisioner/volume/poolmount"
 )
 
@@ -71,4 +73,25 @@ func (h *holder) ready() error {
 		return fmt.Errorf("the filesystem of %s does not respond for %s", h.Claim, since.Round(time.Second))
 	}
 	return h.err
+}
+
+// Unmount unmounts the pool's filesystem. It retries until the deadline, but not if another
+// filesystem is mounted there.
+func Unmount(ctx context.Context, o *Options) error {
+	ctx, cancel := context.WithTimeout(ctx, o.Deadline)
+	defer cancel()
+	logged := ""
+	for {
+		err := poolmount.Detach(o.Path, o.Owner)
+		if err == nil || errors.Is(err, mount.ErrOther) {
+			return err
+		}
+		if logged != err.Error() {
+			logged = err.Error()
+			klog.InfoS("Cannot unmount the pool; trying again", "path", o.Path, "err", err)
+		}
+		if !sleep.For(ctx, o.Every) {
+			return fmt.Errorf("not unmounted within %s: %w", o.Deadline, err)
+		}
+	}
 }

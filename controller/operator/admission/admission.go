@@ -3,8 +3,7 @@
 // claims of its pool cannot.
 //
 //	admission.go    the decision
-//	server.go       serves it to the API server
-//	bounds.go       bounds what clients can ask of the server
+//	server.go       serves it to the API server, and bounds what clients can ask
 //	certificate.go  makes and renews the certificate of that server
 package admission
 

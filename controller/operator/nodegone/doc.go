@@ -2,9 +2,8 @@
 // sees all nodes.
 //
 //	reconcile.go  watches nodes, PVs and capacity objects
-//	wait.go       the grace period of a node that does not answer
 //	home.go       the node that has a volume, and the facts by which identity.NodeGone decides
-//	policy.go     what the class of a volume asks for
+//	policy.go     what the class of a volume asks for, and the grace period of its node
 //	act.go        reports a volume, or takes the next step of its policy
 //	release.go    deletes the claim and the PV
 //	retain.go     sets the policy Retain before that, and the former one when the node is back

@@ -2,8 +2,7 @@
 // which sees all nodes; an agent sees its own.
 //
 //	reconcile.go  watches claims, and waits before it acts
-//	place.go      the node of a claim, and who chose it
-//	act.go        records an event
+//	act.go        records an event by the node of a claim, and by who chose it
 //	giveback.go   gives the claim back to the scheduler
 //
 // A claim gets an event if
