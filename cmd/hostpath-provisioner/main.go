@@ -8,7 +8,6 @@
 //	              lets one in at a time
 //	migrate.go    the command that prints the plan of the migration
 //	orphans.go    the commands that print volumes without a PV, bring one back, and remove one
-//	version.go    the command that prints the version
 package main
 
 import (
@@ -17,10 +16,14 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent"
 )
+
+// version is set by the linker; see the Makefile.
+var version = "unknown"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
@@ -57,4 +60,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return printVersion(nil, out)
 	}
 	return agent.Run(ctx, version, args, out)
+}
+
+// printVersion runs the command version.
+func printVersion(args []string, out io.Writer) error {
+	if len(args) > 0 {
+		return agent.Usagef("version: unexpected argument %q; the command takes none", args[0])
+	}
+	_, err := fmt.Fprintf(out, "hostpath-provisioner %s %s/%s %s\n", version, runtime.GOOS, runtime.GOARCH,
+		runtime.Version())
+	return err
 }
