@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // ErrNotMounted means that a directory is not a mount point of the host.
@@ -62,10 +63,8 @@ const initialPIDs = "pid:[4026531836]"
 // inContainer reports whether the root directory of this process is a container's. A container that
 // shares the host's PID namespace is recognized by its overlay.
 func inContainer(all []Info) bool {
-	for _, i := range all {
-		if i.Point == "/" && i.Type == "overlay" {
-			return true
-		}
+	if slices.ContainsFunc(all, func(i Info) bool { return i.Point == "/" && i.Type == "overlay" }) {
+		return true
 	}
 	pids, err := os.Readlink("/proc/self/ns/pid")
 	return err != nil || pids != initialPIDs

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -37,12 +38,7 @@ type Info struct {
 
 // SuperOption reports whether the filesystem has the option, e.g. "seclabel".
 func (i Info) SuperOption(name string) bool {
-	for option := range strings.SplitSeq(i.Super, ",") {
-		if option == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(strings.Split(i.Super, ","), name)
 }
 
 // removedMark ends the root of a mount whose directory was removed (seq_dentry in fs/seq_file.c).
