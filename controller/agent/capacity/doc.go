@@ -2,12 +2,11 @@
 // one CSIStorageCapacity for each class of the driver, in the agent's own namespace.
 //
 //	publisher.go  the Publisher and its loop
-//	classes.go    which classes get an object, and from which pool
+//	classes.go    watches classes and this node's objects; which classes get an object, and from which pool
 //	object.go     builds and compares objects; their owner, and what a sidecar left
 //	change.go     rounds sizes, and decides when a new one is written (pure)
 //	gauge.go      reads the space of a pool
 //	pass.go       compares the objects with the pools, and writes differences
-//	informers.go  watches classes and this node's objects
 //	status.go     why objects cannot be published
 //
 // The scheduler finds an object by its class and by the Node's labels. It filters out a node

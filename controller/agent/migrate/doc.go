@@ -6,8 +6,7 @@
 //	migrator.go  the loop: check all PVs of this node, then migrate
 //	check.go     collects what a verdict needs
 //	verdict.go   whether a PV may be migrated, and why not (pure)
-//	claims.go    the claims of PVs
-//	pods.go      which pods use a claim
+//	claims.go    the claims of PVs, and which pods use them
 //	plan.go      the verdicts of all PVs, as a table; the flag, and the annotation on a PV
 //	journal.go   the volume's journal, and the PVs in it
 //	admit.go     dry runs of what a migration writes, and refusals

@@ -2,10 +2,9 @@
 // condition of one changes, and exports metrics of both. It also runs the periodic work of a pool:
 // it empties the trash, and measures the use of volumes for which the filesystem has no counter.
 //
-//	pool.go        the loops of one pool
+//	pool.go        the loops of one pool, and whether it is on the operating system's filesystem
 //	volumes.go     conditions of published volumes
 //	metrics.go     metrics of pools
 //	per_volume.go  metrics of single volumes
 //	scrape.go      bounds a scrape while a disk does not respond
-//	shared.go      whether a path is on the operating system's filesystem
 package monitor
