@@ -17,8 +17,7 @@
 //	agents.go        reads the agents, which agentstatus judges
 //	status.go        the verdict, the states of the pools
 //	conditions.go    the conditions of each reason
-//	delete.go        a resource that is deleted waits for its volumes
-//	volumes.go       finds the volumes that are in use
+//	delete.go        a resource that is deleted waits for its volumes; which volumes are in use
 //	installations.go leaves the cluster to another installation
 //	settings.go      the environment of the operator
 //	manager.go       what is cached and watched
