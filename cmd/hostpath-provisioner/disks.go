@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"text/tabwriter"
 	"time"
@@ -50,23 +48,18 @@ func offerDisks(ctx context.Context, args []string, out io.Writer) error {
 }
 
 func inspectDisks(ctx context.Context, args []string, out io.Writer) error {
-	flags := pflag.NewFlagSet("inspect", pflag.ContinueOnError)
-	format := flags.StringP("output", "o", "table", "table, json or yaml")
+	flags := pflag.NewFlagSet("disks inspect", pflag.ContinueOnError)
 	address := flags.String("metrics-addr", settings.DisksAddress, "that of the process")
-	flags.Usage = func() { fmt.Fprintf(out, inspectDisksHelp, flags.FlagUsages()) }
-	switch err := flags.Parse(args); {
-	case errors.Is(err, pflag.ErrHelp):
-		return nil
-	case err != nil:
-		return agent.Usagef("disks inspect: %w; --help lists the flags", err)
+	format, err := parse(flags, inspectDisksHelp, args, out, "table", "json", "yaml")
+	switch {
+	case err != nil || format == "":
+		return err
 	case flags.NArg() > 0:
 		return agent.Usagef("disks inspect: %q is no flag", flags.Arg(0))
-	case *format != "table" && *format != "json" && *format != "yaml":
-		return agent.Usagef("disks inspect: output %q is none of table, json and yaml", *format)
 	}
 	reports, failure, err := askDevices(ctx, *address)
 	if err == nil {
-		err = printDevicesAs(*format, out, reports)
+		err = printDevicesAs(format, out, reports)
 	}
 	if err == nil && failure != "" {
 		err = fmt.Errorf("the devices were not compared the last time, so what is printed is older, or nothing: %s", failure)
@@ -80,9 +73,7 @@ func inspectDisks(ctx context.Context, args []string, out io.Writer) error {
 func printDevicesAs(format string, out io.Writer, reports []device.Report) error {
 	switch format {
 	case "json":
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(reports)
+		return printJSON(out, reports)
 	case "yaml":
 		text, err := yaml.Marshal(reports)
 		if err == nil {
@@ -96,30 +87,12 @@ func printDevicesAs(format string, out io.Writer, reports []device.Report) error
 // askDevices asks the process of this container. failure is why its last comparison failed, "" if
 // it did not.
 func askDevices(ctx context.Context, address string) (reports []device.Report, failure string, err error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, "", fmt.Errorf("--metrics-addr: %w", err)
+	p := process{"process", "--metrics-addr", address, 10 * time.Second}
+	header, err := p.ask(ctx, http.MethodGet, device.Path, nil, &reports)
+	if refused := new(answerError); errors.As(err, &refused) {
+		err = fmt.Errorf("the process at %s answers %d %s", address, refused.code, http.StatusText(refused.code))
 	}
-	if host == "" {
-		host = "localhost"
-	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+device.Path,
-		nil)
-	if err != nil {
-		return nil, "", err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, "", fmt.Errorf("ask the process of this container: %w", err)
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return nil, "", fmt.Errorf("the process at %s answers %s", address, answer.Status)
-	}
-	err = json.NewDecoder(answer.Body).Decode(&reports)
-	return reports, answer.Header.Get(device.FailureHeader), err
+	return reports, header.Get(device.FailureHeader), err
 }
 
 // printDevices prints a line for each device.

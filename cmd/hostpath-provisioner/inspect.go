@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -40,15 +39,9 @@ Flags:
 // runInspect runs the command inspect.
 func runInspect(args []string, out io.Writer) error {
 	flags := pflag.NewFlagSet("inspect", pflag.ContinueOnError)
-	format := flags.StringP("output", "o", "table", "table or json")
-	flags.Usage = func() { fmt.Fprintf(out, inspectHelp, flags.FlagUsages()) }
-	switch err := flags.Parse(args); {
-	case errors.Is(err, pflag.ErrHelp):
-		return nil
-	case err != nil:
-		return agent.Usagef("inspect: %w; --help lists the flags", err)
-	case *format != "table" && *format != "json":
-		return agent.Usagef("inspect: output %q is neither table nor json", *format)
+	format, err := parse(flags, inspectHelp, args, out, "table", "json")
+	if err != nil || format == "" {
+		return err
 	}
 	shown, beside, err := poolsToInspect(flags.Args())
 	if err != nil {
@@ -62,23 +55,16 @@ func runInspect(args []string, out io.Writer) error {
 	reports, err := inspect.ReadAll(shown, beside)
 	errs := []error{err}
 	for i, report := range reports {
-		if i > 0 && *format == "table" {
+		if format == "json" {
+			errs = append(errs, printJSON(out, report))
+			continue
+		}
+		if i > 0 {
 			fmt.Fprintln(out)
 		}
-		errs = append(errs, printAs(*format, report, out))
+		errs = append(errs, printReport(out, report))
 	}
 	return errors.Join(errs...)
-}
-
-func printAs(format string, report inspect.Report, out io.Writer) error {
-	if format == "table" {
-		return printReport(out, report)
-	}
-	data, err := json.MarshalIndent(report, "", "  ")
-	if err == nil {
-		_, err = fmt.Fprintln(out, escaped(data))
-	}
-	return err
 }
 
 // escaped returns the JSON with all unprintable characters escaped, also those that JSON allows,

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,38 +28,32 @@ Flags:
 // printPlan runs the command migrate.
 func printPlan(ctx context.Context, args []string, out io.Writer) error {
 	flags := pflag.NewFlagSet("migrate", pflag.ContinueOnError)
-	format := flags.StringP("output", "o", "table", "table or json")
 	address := flags.String("http-address", settings.AgentAddress, "address of the agent")
-	flags.Usage = func() { fmt.Fprintf(out, migrateHelp, flags.FlagUsages()) }
-	switch err := flags.Parse(args); {
-	case errors.Is(err, pflag.ErrHelp):
-		return nil
-	case err != nil:
-		return agent.Usagef("migrate: %w; --help lists the flags", err)
+	format, err := parse(flags, migrateHelp, args, out, "table", "json")
+	switch {
+	case err != nil || format == "":
+		return err
 	case flags.NArg() > 0:
 		return agent.Usagef("migrate: %q is no flag; the agent's --migrate-to-csi sets what it does", flags.Arg(0))
-	case *format != "table" && *format != "json":
-		return agent.Usagef("migrate: output %q is neither table nor json", *format)
 	}
 	report, err := askPlan(ctx, *address)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	if *format == "table" {
-		if err := report.Print(out); err != nil {
-			return err
-		}
-		_, err = fmt.Fprintln(out, report.Age(time.Now()))
+	if format == "json" {
+		return printJSON(out, report)
+	}
+	if err := report.Print(out); err != nil {
 		return err
 	}
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(report)
+	_, err = fmt.Fprintln(out, report.Age(time.Now()))
+	return err
 }
 
 // askPlan asks the agent of this container.
 func askPlan(ctx context.Context, address string) (report migrate.Report, err error) {
-	err = ask(ctx, 10*time.Second, address, http.MethodGet, agent.MigrationPath, nil, &report)
+	p := process{"agent", "--http-address", address, 10 * time.Second}
+	_, err = p.ask(ctx, http.MethodGet, agent.MigrationPath, nil, &report)
 	if refused := new(answerError); errors.As(err, &refused) {
 		err = fmt.Errorf("the agent answers %d: it does not serve both kinds of claims (--provision=hostpath,csi)",
 			refused.code)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -47,17 +46,11 @@ type orphansCommand struct {
 func runOrphans(ctx context.Context, args []string, out io.Writer) error {
 	c := orphansCommand{out: out}
 	flags := pflag.NewFlagSet("orphans", pflag.ContinueOnError)
-	flags.StringVarP(&c.format, "output", "o", "table", "table or json, of the list")
 	flags.StringVar(&c.address, "http-address", settings.AgentAddress, "address of the agent")
 	flags.StringVar(&c.pool, "pool", "", "directory of the volume's pool")
-	flags.Usage = func() { fmt.Fprintf(out, orphansHelp, flags.FlagUsages()) }
-	switch err := flags.Parse(args); {
-	case errors.Is(err, pflag.ErrHelp):
-		return nil
-	case err != nil:
-		return agent.Usagef("orphans: %w; --help lists the flags", err)
-	case c.format != "table" && c.format != "json":
-		return agent.Usagef("orphans: output %q is neither table nor json", c.format)
+	var err error
+	if c.format, err = parse(flags, orphansHelp, args, out, "table", "json"); err != nil || c.format == "" {
+		return err
 	}
 	do := c.list
 	switch verb := flags.Arg(0); {
@@ -83,11 +76,7 @@ func (c orphansCommand) list(ctx context.Context) error {
 		return err
 	}
 	if c.format == "json" {
-		data, err := json.MarshalIndent(all, "", "  ")
-		if err == nil {
-			_, err = fmt.Fprintln(c.out, escaped(data))
-		}
-		return err
+		return printJSON(c.out, all)
 	}
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(c.out, "no orphans; the agent checks every hour, and soon after a PV is gone")
@@ -198,7 +187,7 @@ func (c orphansCommand) named(name string) (orphans.Named, error) {
 
 // ask sends a request to the agent of this container.
 func (c orphansCommand) ask(ctx context.Context, method, path string, body, answer any) error {
-	err := ask(ctx, 20*time.Second, c.address, method, path, body, answer)
+	_, err := process{"agent", "--http-address", c.address, 20 * time.Second}.ask(ctx, method, path, body, answer)
 	if refused := new(answerError); errors.As(err, &refused) && refused.code == http.StatusNotFound {
 		return errors.New("the agent does not check for orphans: without --provision it does not see PVs")
 	}
