@@ -134,14 +134,12 @@ func (p *Pool) Bind(name string, b Binding) (changed bool, err error) {
 	})
 }
 
-// Transfer transfers the volume from the claim with UID from to b.Owner, whose PV it is
-// now, and binds it. Size and data stay. It does nothing if the volume is b.Owner's and
-// Bind would do nothing.
+// Transfer gives the volume of the claim with UID from to b.Owner, whose PV it is, and binds it.
+// Size and data stay. It does nothing if the volume is b.Owner's and Bind would do nothing.
 //
-// The caller makes sure that the former claim is gone, and that the PV exists and is
-// b.Owner's. The error is ErrInvalid if a UID or the PV is empty, ErrNotFound if there is
-// no volume, ErrConflict if it is not in place, or is another PV's or a third claim's,
-// ErrMigrating while its PV is being replaced.
+// The caller makes sure that the former claim is gone and the PV is b.Owner's. The error is
+// ErrInvalid if a UID or the PV is empty, ErrNotFound if there is no volume, ErrConflict if it is
+// not in place, or is another PV's or a third claim's, ErrMigrating while its PV is being replaced.
 func (p *Pool) Transfer(name, from string, b Binding) error {
 	const op = "transfer volume to another claim"
 	if b.PV == "" || b.Owner.UID == "" || from == "" {

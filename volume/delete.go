@@ -149,9 +149,8 @@ func inTrash(c *call, r record.Record) (bool, error) {
 // nothing if the record was moved before.
 //
 // A power cut can leave both names of a record that was being moved: btrfs writes the two
-// directories one after the other, and both names are links of one file then. rename(2)
-// succeeds for two links of one file, and does nothing. The old name is therefore removed
-// by itself if it is still there.
+// directories one after the other, and both names are links of one file then. rename(2) does
+// nothing for two links of one file. The old name is therefore removed by itself.
 func (p *Pool) moveRecord(c *call, r record.Record) error {
 	p.step("delete.move")
 	if err := unix.Renameat(c.Records, r.Name, c.Trash, r.Trash+record.Suffix); err != nil && err != unix.ENOENT {
@@ -170,8 +169,7 @@ func (p *Pool) moveRecord(c *call, r record.Record) error {
 	return file.Remove(c.Records, r.Name)
 }
 
-// RollBack removes a volume that Create made and that has no PV, by rmdir(2). It does
-// nothing if there is none.
+// RollBack removes a volume that Create made and that has no PV, by rmdir(2), if there is one.
 //
 // The error is ErrNotEmpty if the volume has files: it stays ready, and a person has to
 // decide. The error is ErrConflict if a PV uses it.
@@ -203,8 +201,7 @@ func (p *Pool) rollBack(c *call, ready record.Record) error {
 	p.step("rollback.rmdir")
 	if err := file.RemoveDir(c.Base, r.Name); err != nil {
 		p.step("rollback.restore")
-		// If this fails too, the next call recovers the volume: its directory is in
-		// place, so it is ready.
+		// If this fails too, the next call finds the directory in place, and the volume ready.
 		_ = p.put(c, ready)
 		if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
 			return fault.ErrNotEmpty

@@ -51,8 +51,7 @@ func (p *Pool) dirConfig() pooldir.Config {
 	}
 }
 
-// twin returns the title of another pool of the process for whose directory same returns
-// true, or "".
+// twin returns the title of another pool for whose directory same returns true, or "".
 func (p *Pool) twin(same func(*pooldir.Opener) bool) string {
 	if all := p.siblings.Load(); all != nil {
 		for _, other := range *all {

@@ -160,16 +160,14 @@ func (p *Pool) title() string {
 	return fmt.Sprintf("pool %s in %s", p.config.Name, p.path)
 }
 
-// Path returns the pool's directory as configured, absolute and clean. Links
-// in it are not resolved.
+// Path returns the pool's directory as configured, absolute and clean, with its links.
 func (p *Pool) Path() string { return p.path }
 
 // Quotas returns which quotas the filesystem of the pool enforces: as it was when
 // the pool was opened last, and none before.
 func (p *Pool) Quotas() quota.Support { return p.quotas.Support() }
 
-// CheckQuota returns ErrNoQuotas if Create would, with the filesystem as it was when the
-// pool was opened last.
+// CheckQuota returns ErrNoQuotas if Create would, by what the last opening of the pool found.
 func (p *Pool) CheckQuota(s Spec) error {
 	return volumequota.Check(p.quotas.Support(), s.Quota, s.Inodes)
 }

@@ -19,10 +19,9 @@ type Pools struct {
 	names bounded.NameLocks
 }
 
-// NewPools joins pools: from then on bytes that one pool allocates are not available in another
-// on the same filesystem, and a pool whose directory another one has open returns an error. The
-// caller opens and closes the pools, before or after. A pool that is not ready keeps no other
-// from working.
+// NewPools joins pools: from then on bytes that one pool allocates are not available in another on
+// the same filesystem, and a pool whose directory another one has open returns an error. The caller
+// opens and closes the pools, before or after. One that is not ready stops no other.
 //
 // The error is an ErrInvalid if there is no pool, or two have the same name or none.
 func NewPools(all ...*Pool) (*Pools, error) {
@@ -138,8 +137,7 @@ func (s *Pools) first(op, name string, has func(*Pool) bool, get func(*Pool) (Vo
 		case why == nil:
 			return p, v, nil
 		case errors.Is(why, ErrInvalid), errors.Is(why, ErrNotFound), p.NotOffered() != "":
-			// ErrInvalid means the name of a pool inside this one. A pool that is not
-			// offered has no volume of this agent.
+			// ErrInvalid: the name of a pool inside this one. One that is not offered has no volume.
 		case err == nil:
 			err = why
 		}

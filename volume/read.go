@@ -104,9 +104,8 @@ type Pinned struct {
 // a volume to mount it: then Delete finds the mount, or do is not called. do must not call
 // the pool. Pin waits for do without a bound.
 //
-// The error is ErrNotFound if the volume or its directory is not there, ErrConflict if a
-// file or a link is in the directory's place, ErrInUse if something is mounted over it; or
-// it is the error of do.
+// The error is ErrNotFound if the volume or its directory is not there, ErrConflict if a file or a
+// link is in the directory's place, ErrInUse if something is mounted over it, or that of do.
 func (p *Pool) Pin(name string, do func(Pinned) error) error {
 	return p.withVolume("use volume", name, func(c *call) error {
 		r, ok := p.records.Get(name)
@@ -168,8 +167,7 @@ func (p *Pool) Unrecorded() ([]Unrecorded, error) {
 	})
 }
 
-// unrecorded checks a name once more while no call works on it: a volume that was being
-// deleted may have had it.
+// unrecorded checks a name again while no call works on it: a deleted volume may have had it.
 func (p *Pool) unrecorded(c *call, name string) (u Unrecorded, ok bool, err error) {
 	unlock, err := p.names.Lock(c.Call, name)
 	if err != nil {

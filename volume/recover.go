@@ -225,9 +225,8 @@ func (p *Pool) recoverDeleting(c *call, r record.Record) error {
 	return p.finishDelete(c, r)
 }
 
-// clearStaging removes the directories in staging that no record names, and returns those
-// that it could not remove, with the reason. It removes only empty ones: the agent never
-// creates a file in staging.
+// clearStaging removes the directories in staging that no record names, and returns those that it
+// could not remove, with the reason. It removes empty ones only: staging has no files of the agent.
 func (p *Pool) clearStaging(c *call) (left map[string]error, err error) {
 	names, err := file.List(c.Private, pooldir.StagingName)
 	if err != nil {

@@ -60,8 +60,7 @@ func (m member) Read(c *bounded.Call, before []space.Reading) (all []space.Readi
 // readCounters reads what the volumes with quotas use.
 func (p *Pool) readCounters(c *call) { p.filesystems.Load().Read(c.Filesystem, p.counters(c, nil)) }
 
-// counters adds a reading of the pool to those that were begun before. It does nothing if
-// the last one is recent.
+// counters adds a reading of the pool to those begun before, unless the last one is recent.
 func (p *Pool) counters(c *call, before []space.Reading) []space.Reading {
 	if c.quotas.Support.Method == quota.MethodNone {
 		return before

@@ -32,8 +32,7 @@ type Binding struct {
 	Owner         record.Owner
 	// UID is that of the PV, "" if it may not delete the volume. Cluster is recorded with it.
 	UID, Cluster string
-	// Bound is set if the PV is Bound to a claim that exists. UID and Cluster then replace
-	// what is recorded.
+	// Bound: the PV is Bound to a claim that exists. UID and Cluster replace what is recorded.
 	Bound bool
 }
 
@@ -52,8 +51,7 @@ var (
 	ErrDamaged   = fault.ErrDamaged
 )
 
-// CheckName returns an ErrInvalid if name cannot be a volume's: [A-Za-z0-9._-], 1 to 255
-// bytes, no leading dot.
+// CheckName returns an ErrInvalid unless name is 1 to 255 bytes of [A-Za-z0-9._-], no leading dot.
 func CheckName(name string) error { return fault.CheckName(name) }
 
 // checkName refuses a name that no volume of this pool can have.

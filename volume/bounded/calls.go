@@ -17,8 +17,7 @@ type Calls struct {
 	places   Turns // on the disk
 }
 
-// NewCalls returns the calls on a disk. where names the disk in errors. patience is how long a
-// caller waits.
+// NewCalls returns the calls on a disk, which errors name as where. A caller waits for patience.
 func NewCalls(where string, patience time.Duration) *Calls {
 	return &Calls{where: where, patience: patience, calls: map[*Call]struct{}{}, places: make(Turns, callsAtOnce)}
 }
@@ -63,8 +62,7 @@ func (s *Calls) Hangs() error {
 	return s.stuck()
 }
 
-// Do makes a call that must end within the patience. At most callsAtOnce of them are on the disk at
-// a time.
+// Do makes a call that must end within the patience. At most callsAtOnce are on the disk at once.
 func (s *Calls) Do(op string, do func(*Call) error) error {
 	return s.run(newCall(op, s.where, s.patience), func(c *Call) error {
 		release, err := s.places.Take(c)
@@ -83,8 +81,7 @@ func (s *Calls) DoInSteps(op string, do func(*Call) error) error {
 	return s.run(c, do)
 }
 
-// DoInLongSteps is DoInSteps for work that visits many files, each of which may take longPatience
-// times as long.
+// DoInLongSteps is DoInSteps for many files, each of which may take longPatience times as long.
 func (s *Calls) DoInLongSteps(op string, do func(*Call) error) error {
 	c := newCall(op, s.where, longPatience*s.patience)
 	c.steps = true

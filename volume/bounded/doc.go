@@ -1,5 +1,4 @@
-// Package bounded makes calls on a disk that may hang, so that their callers wait for a bounded
-// time.
+// Package bounded makes calls on a disk that may hang; their callers wait for a bounded time.
 //
 // A system call on a disk that hangs (a frozen filesystem, a lost path, a driver that lost a
 // request) never returns, and nothing can end it: its thread sleeps in the kernel. Calls bounds the

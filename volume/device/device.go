@@ -20,8 +20,7 @@ var (
 	ErrChanged = errors.New("no longer the same device")
 )
 
-// Number is the major and the minor number of a device. It identifies the device while it is
-// attached.
+// Number is the major and minor number of a device. It identifies the device while it is attached.
 type Number struct{ Major, Minor uint32 }
 
 func (n Number) String() string { return fmt.Sprintf("%d:%d", n.Major, n.Minor) }
@@ -44,8 +43,7 @@ type Device struct {
 	// ID is the WWN or the serial number, with the number of a partition, or "" if the kernel
 	// knows neither. It is for people: some disks share one.
 	ID string
-	// Identity is the ID with its kind if it stays with the disk and no other disk of this
-	// machine has it, else "".
+	// Identity is the ID with its kind if it stays with the disk and no other here has it, else "".
 	Identity string
 	// Twins are other devices of this machine that report the same ID: other paths to the same
 	// disk, unless their maker gave two disks one serial number.

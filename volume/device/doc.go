@@ -1,5 +1,4 @@
-// Package device finds the block devices of a directory, finds out what uses one and what is on it,
-// and wipes it.
+// Package device finds the block devices of a directory, what uses one and is on it, and wipes it.
 //
 //	device.go      Device: what is known of one, and how it is read
 //	list.go        List: the devices of a directory; watch.go: when that changes

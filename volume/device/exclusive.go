@@ -9,17 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Exclusive is an open device that nothing else can mount, hold or open exclusively. It is for one
-// goroutine.
+// Exclusive is a device that nothing else can mount, hold or open exclusively, for one goroutine.
 type Exclusive struct {
 	device Device
 	fd     int
 }
 
 // Open opens the device to wipe it. The device must be the one that was listed: the same number,
-// the same attachment and the same size, otherwise the error is ErrChanged. The error is ErrBusy
-// if anything uses the device, and ErrNotADevice if the path leads to something else. The caller
-// closes it.
+// the same attachment and the same size, otherwise the error is ErrChanged. The error is ErrBusy if
+// anything uses the device, ErrNotADevice if the path leads elsewhere. The caller closes it.
 func Open(d Device) (*Exclusive, error) {
 	if d.ReadOnly {
 		return nil, fmt.Errorf("%s is read-only", d.Path)

@@ -18,9 +18,8 @@ var idFiles = []struct{ name, kind string }{
 	{"dm/uuid", "dm:"}, {"md/uuid", "md:"},
 }
 
-// unitSerial is the page of a SCSI disk with its serial number, as the disk sends it: a header of
-// four bytes, of which the last two are the length of the rest. See SPC, Unit Serial Number VPD
-// page.
+// unitSerial is the page of a SCSI disk with its serial number, as the disk sends it: four bytes,
+// of which the last two are the length of the rest, and that. See SPC, Unit Serial Number.
 const unitSerial = "device/vpd_pg80"
 
 // identify sets ID, Identity and Twins.

@@ -8,8 +8,7 @@ import (
 )
 
 // List returns what is below the directory, at any depth, and has a base name that the expression
-// matches, sorted by path. Links are followed for the devices that they lead to, and never into
-// directories.
+// matches, sorted by path. Links are followed to devices, and never into directories.
 //
 // A path that is no usable device, and a directory that cannot be read, is in the list with its
 // Err: one bad device hides no other. The error is that of dir itself.

@@ -23,8 +23,7 @@ func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 
 // Busy returns a BusyError if anything uses the device: a mount or swap, a holder such as LVM, md
 // or device mapper, one of its partitions, a loop device, or a program that opened it exclusively.
-// It returns another error if the device cannot be opened, and nil if nothing uses it. It writes
-// nothing.
+// It returns another error if the device cannot be opened. It writes nothing.
 func Busy(d Device) error {
 	x, err := take(d, unix.O_RDONLY)
 	if err != nil {

@@ -187,8 +187,7 @@ func (x *Exclusive) readAt(b buffer, r span) ([]byte, error) {
 
 var zeros [64 << 10]byte
 
-// notZero returns the offset of a block of 64 KiB with a byte that is not zero, -1 if there is
-// none.
+// notZero returns the offset of a block of 64 KiB with a byte other than zero, -1 if all are zero.
 func notZero(data []byte) int {
 	for at := 0; at < len(data); at += len(zeros) {
 		part := data[at:min(at+len(zeros), len(data))]

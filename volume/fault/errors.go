@@ -39,8 +39,7 @@ var (
 	ErrDamaged = errors.New("record is damaged")
 )
 
-// Error is a failed operation on a volume or pool, and its cause. It has the fields of
-// fs.PathError.
+// Error is a failed operation on a volume or pool, with the fields of fs.PathError.
 type Error struct {
 	Op   string // "create volume", "open pool", ...
 	Name string // the volume, or the pool's path

@@ -16,8 +16,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
-// tempPrefix begins the names of files that are not yet renamed into place. No
-// record begins with a dot.
+// tempPrefix begins names of files not renamed into place yet. No record begins with a dot.
 const tempPrefix = ".new-"
 
 // MaxBytes bounds what Read returns, in bytes.
@@ -108,9 +107,8 @@ func Create(dir int, f Content, step func(string), beside ...int) error {
 	return err
 }
 
-// Replace replaces files so that after a crash each has its old or its new content, whole.
-// It writes temporary files, flushes them together with the descriptors in beside, renames
-// them, and flushes dir.
+// Replace replaces files so that after a crash each has its old or its new content, whole. It
+// writes temporary files, flushes them and those in beside, renames them, and flushes dir.
 func Replace(dir int, files []Content, step func(string), beside ...int) error {
 	temps := make([]Content, len(files))
 	for i, f := range files {
@@ -191,12 +189,10 @@ func unlink(dir int, name string, flags int) error {
 	return fault.Path("remove", name, err)
 }
 
-// IsTemporary reports whether the name is that of a temporary file of Replace, which a crash may
-// leave behind.
+// IsTemporary reports whether a name is that of a temporary file of Replace, which a crash leaves.
 func IsTemporary(name string) bool { return strings.HasPrefix(name, tempPrefix) }
 
-// JSON encodes v as every file in the private directory is encoded: indented, with a newline at the
-// end.
+// JSON encodes v as every file in the private directory is: indented, with a newline at the end.
 func JSON(v any) ([]byte, error) {
 	data, err := json.MarshalIndent(v, "", "  ")
 	return append(data, '\n'), err

@@ -183,8 +183,7 @@ var ofPod = regexp.MustCompile(`/pods/[^/]+/(volumes|volume-subpaths)/`)
 
 // mayBelong reports whether a mount that shows a directory of the volume's name can be a mount of
 // the volume. The names of directories prove nothing: a tenant chooses the subPath of a pod, and
-// makes a directory of any name in a volume. The kubelet chooses where it has the driver mount a
-// PV.
+// makes a directory of any name in a volume. The kubelet chooses where a PV is mounted.
 func mayBelong(r record.Record, i mount.Info) bool {
 	point := i.Point
 	at := ofPod.FindStringSubmatchIndex(point)

@@ -31,8 +31,7 @@ import (
 // that of an agent without settings.
 type Setting struct {
 	Name, Path string
-	// Reserve are the bytes that are never available, and Overcommit is how many times the rest is;
-	// 0 is once.
+	// Reserve are bytes that are never available, Overcommit is how many times the rest is; 0 is once.
 	Reserve    int64
 	Overcommit float64
 }
@@ -179,8 +178,7 @@ func volumes(c *bounded.Call, d *pooldir.Dir, enforcer quota.Enforcer, records *
 	return all
 }
 
-// state returns the state that recovery would find: a volume in place is ready before its
-// record is written again.
+// state returns the state that recovery would find: a volume in place is ready before its record.
 func state(d *pooldir.Dir, r record.Record, there bool) record.State {
 	if r.InTrash() {
 		return record.Deleting
@@ -240,8 +238,7 @@ func trashEntries(d *pooldir.Dir) ([]TrashEntry, error) {
 		}
 		id, isRecord := strings.CutSuffix(name, record.Suffix)
 		t := byID[id]
-		// A change time is that of the rename into the trash; the directory's own
-		// only until the purge changes it.
+		// A change time is that of the rename into the trash, until the purge changes the directory.
 		t.ID = id
 		if isRecord {
 			t.Since = time.Unix(st.Ctim.Unix()).UTC()

@@ -37,8 +37,7 @@ type Pool struct {
 	// true while a process owns it.
 	Holder string `json:"holder,omitempty"`
 	Held   bool   `json:"held"`
-	// Quotas is the method by which the kernel enforces quotas, and NoQuotas the
-	// reason if there is none.
+	// Quotas is how the kernel enforces quotas, and NoQuotas the reason if it does not.
 	Quotas   string `json:"quotas"`
 	NoQuotas string `json:"noQuotas,omitempty"`
 }

@@ -34,8 +34,7 @@ func Busy(i Info) (users []string) {
 	return users
 }
 
-// copies returns the IDs of the mount in all visible mount namespaces. IDs are unique in the
-// system.
+// copies returns the mount's IDs in all visible mount namespaces. IDs are unique in the system.
 func (i Info) copies() map[int]bool {
 	ids, seen := map[int]bool{i.ID: true}, map[string]bool{}
 	processes, _ := filepath.Glob("/proc/[0-9]*") // the pattern is well-formed

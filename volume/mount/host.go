@@ -48,8 +48,7 @@ func ofHost(all []Info, top Info, dir string, contained bool) error {
 		return fmt.Errorf("%w: %s is a volume of the container itself, which proves no disk: "+
 			"give the container the directory above it, with mountPropagation HostToContainer", ErrNotMounted, dir)
 	}
-	// A volume of the container inside another volume shows the directory that is there without
-	// the mount.
+	// A container's volume inside another shows the directory that is there without the mount.
 	if under, is := below.locate(dir); is && under == top.Root && top.sameFilesystem(below) {
 		return fmt.Errorf("%w: what is mounted at %s is that very directory, and no disk", ErrNotMounted, dir)
 	}

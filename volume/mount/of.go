@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Of returns the mount of path, as this process sees it (statx(2) with STATX_MNT_ID, since Linux
-// 5.8).
+// Of returns the mount of path as this process sees it (statx(2), STATX_MNT_ID, since Linux 5.8).
 func Of(path string) (Info, error) {
 	var st unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_MNT_ID, &st); err != nil {
@@ -23,8 +22,7 @@ func Of(path string) (Info, error) {
 	return Info{}, fmt.Errorf("mount %d of %s is not in /proc/self/mountinfo", st.Mnt_id, path)
 }
 
-// On reports whether the mount with one ID is on the mount with another, directly or through mounts
-// between them.
+// On reports whether the mount with one ID is on that with another, maybe with mounts between them.
 func On(all []Info, id, below int) bool {
 	for range all {
 		i, ok := ByID(all, id)

@@ -31,8 +31,7 @@ type Target struct {
 }
 
 // OpenTarget opens the target below root without following links below root. It follows links in
-// root itself, which an administrator chooses. The target need not exist; its parent directory
-// must.
+// root itself, which an administrator chooses. Only the target's parent must exist.
 //
 // The error is ErrTarget or ErrParent. OpenTarget changes nothing.
 func OpenTarget(root, path string) (*Target, error) {

@@ -18,8 +18,7 @@ import (
 // Check checks whether a path can be a pool. It refuses an empty path, the root, a directory of the
 // operating system, a path that is not a directory, a missing parent, and a directory that cannot
 // be written. The last element of the path may be missing; Open creates it. A relative path
-// resolves against /. Check follows symbolic links, which an administrator chooses, and checks
-// their target.
+// resolves against /. Check follows symbolic links: an administrator chooses them.
 //
 // The error is an ErrInvalid if the path itself is wrong, and an ErrNotReady if that may change, or
 // if the disk does not answer. Check changes nothing.

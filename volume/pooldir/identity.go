@@ -99,8 +99,7 @@ func newUUID() string {
 // Expected has what PVs show of a pool before it is opened. It prevents that a pool whose disk is
 // not mounted is founded on the disk below.
 type Expected struct {
-	// IDs has the pools that PVs name at this path. If there are any, only one of these pools is
-	// opened.
+	// IDs has the pools that PVs name at this path. If there are any, only one of them is opened.
 	IDs []string
 	// Volumes has the volumes that PVs without a pool's ID (of older provisioners) name at this
 	// path. If there are any, and none of them is in place with data, no pool is founded: a kubelet

@@ -49,8 +49,7 @@ func (d *Dir) covered(path string) bool {
 }
 
 // everUsed reports whether the pool holds or ever held anything: a record, an entry in the trash,
-// or an entry beside the private directory that is not a pool inside this one. In doubt, it returns
-// true.
+// or an entry beside the private directory that is not a pool inside this one. In doubt it did.
 func (d *Dir) everUsed(inner []string) bool {
 	names, err := file.List(d.Base, ".")
 	own := func(name string) bool { return name == PrivateName || slices.Contains(inner, name) }

@@ -71,8 +71,7 @@ func (o *Opener) admit(d *Dir, e Expected) (err error) {
 	})
 }
 
-// layout opens the directories in the private directory, and creates missing ones for the agent
-// alone.
+// layout opens the directories in the private one, and creates missing ones for the agent alone.
 func (o *Opener) layout(d *Dir) (err error) {
 	if d.Private < 0 {
 		if d.Private, err = o.makeDir(d.Base, PrivateName, "open.private"); err != nil {
@@ -91,8 +90,7 @@ func (o *Opener) layout(d *Dir) (err error) {
 	return file.Flush(d.Private, d.Base)
 }
 
-// start does what requires the lock: it founds an identity if there still is none, and prepares the
-// pool.
+// start does what requires the lock: it founds an identity if there is none, and prepares the pool.
 func (o *Opener) start(c *bounded.Call, d *Dir, e Expected) error {
 	// Another process may have founded the pool before it released the lock.
 	if err := o.admit(d, e); err != nil {

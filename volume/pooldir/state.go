@@ -43,8 +43,7 @@ func (d *Dir) whole() error {
 	return nil
 }
 
-// alive returns an ErrNotReady if the filesystem has stopped writing after an error; see
-// CheckWrites.
+// alive returns an ErrNotReady if the filesystem has stopped writing; see CheckWrites.
 func (d *Dir) alive() error {
 	home, ok, err := mount.Find(d.MountID())
 	if err != nil || !ok {

@@ -14,8 +14,7 @@ import (
 // its own that is kept when that of the claim goes. It creates the directory, and does nothing if
 // that filesystem is mounted there already.
 //
-// The error is mount.ErrOther if another filesystem is mounted there. Nothing is ever mounted over
-// another mount.
+// The error is mount.ErrOther if another filesystem is mounted there: it never mounts over a mount.
 func Attach(claim, path string, o Owner) error {
 	source, err := mount.Of(claim)
 	switch {

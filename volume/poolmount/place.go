@@ -47,15 +47,13 @@ func (p *place) close() {
 	p.above.Close()
 }
 
-// Owner is for whom a filesystem is mounted. Both fields are "" for one that an earlier version
-// mounted.
+// Owner is for whom a filesystem is mounted. Both fields are "" if an earlier version mounted it.
 type Owner struct {
 	// Pool is the name of the pool, and Claim the UID of the claim.
 	Pool, Claim string
 }
 
-// record identifies a filesystem, or a directory of one, until the machine restarts, and for whom
-// it is mounted.
+// record identifies a filesystem or a directory of one, until the machine restarts, and its owner.
 type record struct {
 	Boot         string
 	Major, Minor uint32

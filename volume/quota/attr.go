@@ -71,8 +71,7 @@ type fileAttr struct {
 
 // ClearPath is ClearFlags for inodes that cannot be opened: pipes, sockets, devices and links.
 // Since Linux 6.17 these can have flags too, and only file_setattr(2) clears them. path leads to
-// the inode, as a path below /proc/self/fd does. The error is ENOSYS on an older kernel, where they
-// have no flags.
+// the inode, as a path below /proc/self/fd does. The error is ENOSYS on a kernel without them.
 func ClearPath(path string, flags uint32) (changed bool, err error) {
 	p, err := unix.BytePtrFromString(path)
 	if err != nil {

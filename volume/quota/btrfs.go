@@ -32,8 +32,7 @@ const (
 	rootInode = 256
 	// subvolumeReadOnly is the flag of a read-only subvolume (BTRFS_SUBVOL_RDONLY).
 	subvolumeReadOnly = 1 << 1
-	// enableSimple is the command of QUOTA_CTL for squota
-	// (BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA, Linux 6.7).
+	// enableSimple: squota of QUOTA_CTL (BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA, Linux 6.7).
 	enableSimple = 4
 	// limitReferenced makes a quota count referenced data (BTRFS_QGROUP_LIMIT_MAX_RFER).
 	limitReferenced = 1

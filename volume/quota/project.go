@@ -71,8 +71,7 @@ func (p project) Set(dir int, given uint64, want Limit) (uint64, error) {
 }
 
 // checked returns the quota in whole blocks, if the filesystem enforces it at this moment. An
-// administrator may have turned quotas off since the probe, and the following calls would succeed
-// nevertheless.
+// administrator may have turned quotas off since the probe, and later calls would still succeed.
 func (p project) checked(dir int, want Limit) (Limit, error) {
 	if err := want.check(p.Support()); err != nil {
 		return want, err
@@ -138,8 +137,7 @@ func (p project) Sweep(dir int) (cleared int, err error) {
 	}
 }
 
-// projectOf returns the ID of the agent that the directory's children inherit, 0 if it has none
-// yet.
+// projectOf returns the ID of the agent that the directory's children inherit, 0 if it has none.
 func projectOf(dir int) (id uint32, err error) {
 	a, err := GetAttr(dir)
 	if err != nil {

@@ -33,9 +33,8 @@ type diskQuota struct {
 	_                    [56]byte
 }
 
-// allLimits has the bits of diskQuota.FieldMask for both limits of blocks and of inodes. The soft
-// limits are always set to none: a soft limit becomes a hard one after a week, and statfs(2) would
-// show it.
+// allLimits has the bits of diskQuota.FieldMask for both limits of blocks and of inodes. Soft
+// limits are set to none: one becomes hard after a week, and statfs(2) would show it.
 const allLimits = 1 | 2 | 4 | 8 // FS_DQ_ISOFT | IHARD | BSOFT | BHARD
 
 func (q *diskQuota) usage() Usage {
@@ -49,8 +48,7 @@ func (q *diskQuota) limited() bool {
 	return q.BlockHard|q.BlockSoft|q.InodeHard|q.InodeSoft != 0
 }
 
-// used reports whether the ID is in use: by an inode, by space that is about to be freed, or by a
-// limit.
+// used reports whether the ID is in use: by an inode, by space about to be freed, or by a limit.
 func (q *diskQuota) used() bool { return q.Inodes|q.Blocks != 0 || q.limited() }
 
 // quotaState is struct fs_quota_statv of dqblk_xfs.h, as far as we read it,

@@ -135,8 +135,7 @@ func (s squota) Remove(parent int, name string) (bool, error) {
 	return false, err
 }
 
-// Sweep removes the qgroups whose subvolume is gone. The kernel refuses that until it has freed the
-// space.
+// Sweep removes the qgroups whose subvolume is gone. The kernel refuses until their space is free.
 func (s squota) Sweep(dir int) (cleared int, err error) {
 	groups, err := groupsDir(dir)
 	if err != nil {

@@ -54,8 +54,7 @@ func Load(d Dirs) (all Loaded, err error) {
 			all.Damaged[name] = err
 		}
 	}
-	// Later than the records: what a running process deletes meanwhile has either
-	// no record, or its entry.
+	// Later than the records: what is deleted meanwhile has either no record, or its entry.
 	return all, all.findInTrash(d)
 }
 

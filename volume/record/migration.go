@@ -89,8 +89,7 @@ type MigrationChange struct {
 	forget bool
 }
 
-// CutOver writes that the old PV is about to be removed. It changes nothing if that was
-// written before.
+// CutOver writes that the old PV is about to be removed, unless that was written before.
 func CutOver() MigrationChange {
 	return MigrationChange{Op: "cut over the PV of volume", Step: "cutover", change: func(r *Record) {
 		if r.Migration.Step != MigrationCutover {
@@ -127,9 +126,8 @@ func FinishReturn(uid string, forget bool) MigrationChange {
 
 const opFinish = "finish the migration of volume"
 
-// CancelMigration ends the migration and restores the journal of before. If this migration
-// created the record, the same write removes it. The caller has seen that the old PV is there
-// and stays the volume's.
+// CancelMigration ends the migration and restores the journal of before. If this migration created
+// the record, the same write removes it. The caller has seen that the old PV stays.
 func CancelMigration() MigrationChange {
 	return MigrationChange{Op: "cancel the migration of volume", Step: "cancel", forget: true,
 		change: func(r *Record) { r.Migration = r.Migration.Before }}

@@ -98,8 +98,7 @@ func (r Record) InPlace() bool { return !r.InTrash() && (r.State == Ready || r.S
 // InTrash reports whether the directory is in the trash, and may come back.
 func (r Record) InTrash() bool { return r.Aside || r.Returning != "" }
 
-// Same reports whether two records with one name are of the same volume, and not of a later
-// one of that name.
+// Same reports whether two records with one name are of one volume, and not of a later one.
 func (r Record) Same(other Record) bool {
 	return r.Created.Equal(other.Created) && r.Trash == other.Trash
 }
@@ -144,8 +143,7 @@ type Orphan struct {
 // Watched is WatchedSeconds as a duration.
 func (o Orphan) Watched() time.Duration { return time.Duration(o.WatchedSeconds) * time.Second }
 
-// QuotaPolicy decides about a volume in a pool that enforces no quotas, or none on inodes
-// if one is requested.
+// QuotaPolicy is for pools that enforce no quotas, or none on inodes if one is requested.
 type QuotaPolicy string
 
 // The policies.

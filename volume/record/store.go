@@ -107,8 +107,7 @@ func (s *Store) SetAside(name string, aside, flushed bool) {
 	}
 }
 
-// InTrash returns the records of the volumes whose directories are in the trash and may come
-// back, by name.
+// InTrash returns the records of the volumes that are in the trash and may come back, by name.
 func (s *Store) InTrash() []Record { return s.Sorted(Record.InTrash) }
 
 // Deferred returns the record of a volume, and whether its write is deferred.

@@ -50,8 +50,7 @@ func newEvidence() evidence {
 	return evidence{walked: map[string]int64{}, last: map[string]int64{}, written: map[string]int64{}}
 }
 
-// A finding is the measured use of volumes. risen is how far free space had risen when
-// they were measured.
+// A finding is the measured use of volumes, and risen how far free space had risen by then.
 type finding struct{ bytes, risen int64 }
 
 // using returns the measured use of the volumes, each up to its allocation: use beyond the
@@ -81,8 +80,7 @@ func total(all []finding) (sum int64) {
 	return sum
 }
 
-// surely returns how much of the findings is still in use at least, if free space has
-// risen to risen since.
+// surely returns how much of the findings is surely in use, if free space has risen to risen.
 func surely(all []finding, risen int64) (sum int64) {
 	all = slices.SortedFunc(slices.Values(all), func(a, b finding) int { return cmp.Compare(a.risen, b.risen) })
 	for i, f := range all {
@@ -162,9 +160,8 @@ func growth(before, now map[string]int64) (sum int64) {
 // again before the next reading is not seen.
 type rise struct{ free, sum int64 }
 
-// saw stores the free space of a filesystem and returns how far it has risen so far.
-// Readings stored in another order than they were taken make the rise larger, never
-// smaller. The caller holds mu.
+// saw stores the free space of a filesystem and returns how far it has risen so far. Readings in
+// another order make the rise larger, never smaller. The caller holds mu.
 func (f *Filesystems) saw(filesystem string, st *unix.Statfs_t) int64 {
 	// Bfree, because Bavail stays 0 while only root's reserve grows.
 	free := Blocks(st.Bfree, st.Frsize)

@@ -29,8 +29,7 @@ type Walk struct {
 	Size       func(ctx context.Context, volume string) (tree.Size, error)
 }
 
-// Measure walks the volumes whose use the kernel does not count, and stores the result; see
-// Pool.Measure.
+// Measure walks what the kernel does not count, and stores the result; see Pool.Measure.
 func (f *Filesystems) Measure(ctx context.Context, l *Ledger, w Walk) error {
 	// The second walk repeats the errors of the first.
 	first, _ := l.walk(ctx, w, l.unknown())

@@ -1,5 +1,4 @@
-// Package trash keeps the volumes of a pool that were deleted until their data
-// is removed, and removes it.
+// Package trash keeps the deleted volumes of a pool until it has removed their data.
 //
 // Move renames a volume into the trash directory of the pool, under the name that its record has
 // for that. An Emptying removes the entries at a bounded rate and in turns, so that a large volume

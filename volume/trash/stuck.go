@@ -14,16 +14,14 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// maxStuck bounds the reason that a record keeps, in bytes: it has names of the
-// tenant's choice in it.
+// maxStuck bounds the reason that a record keeps, in bytes: a tenant chose names in it.
 const maxStuck = 500
 
 // Left is what an emptying left in the trash.
 type Left struct {
 	// Entries counts the volumes that are still there.
 	Entries int
-	// Stuck are the entries that could not be removed, with the reason, by name. The next
-	// emptying tries again.
+	// Stuck are the reasons why entries were not removed, by name. The next emptying tries again.
 	Stuck []string
 }
 
@@ -56,9 +54,8 @@ func (e *Emptying) reportStuck() error {
 	return errors.Join(errs...)
 }
 
-// noteStuck writes the reason into the record of a trash entry, which goes with
-// the entry. It does nothing if the record has it. A failure is not an error: the
-// caller returns the reason all the same.
+// noteStuck writes the reason into the record of a trash entry, which goes with the entry. It does
+// nothing if the record has it. A failure is no error: the caller returns the reason.
 func (e *Emptying) noteStuck(id string, r record.Record, why string) {
 	if r.Stuck == why || r.Version > record.Version {
 		return

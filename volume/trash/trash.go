@@ -36,9 +36,8 @@ func New(rate int, step func(name string)) *Trash {
 }
 
 const (
-	// purgeTurn is how many changes a trash entry may take until the next one
-	// has its turn: a volume of millions of files, or one whose tenant keeps
-	// writing into it, must not keep the space of all others.
+	// purgeTurn is how many changes an entry may take in its turn: a volume of millions of files, or
+	// whose tenant still writes, must not keep the space of all others.
 	purgeTurn = 10000
 	// purgeTurns bounds the turns of a call in all, so that its caller learns of
 	// a trash that does not end, and of entries that cannot be removed.
@@ -49,8 +48,7 @@ var errTurn = fmt.Errorf("gave up after %d attempts", purgeTurn)
 
 // Disk is what the filesystem of the pool can do for its trash.
 type Disk interface {
-	// RemoveWhole removes an entry in one step if the filesystem can. Its kernel
-	// then frees the space by itself.
+	// RemoveWhole removes an entry in one step if the filesystem can; the kernel frees the space.
 	RemoveWhole(id string) (removed bool, err error)
 	// ClearQuotas removes the quotas that belong to no directory any more.
 	ClearQuotas() error
@@ -199,8 +197,7 @@ func (t *Trash) Move(d *pooldir.Dir, name, id string) error {
 	return fault.Path("rename", name, err)
 }
 
-// purgeSlack is how far a purge runs ahead before it waits: timers are not
-// fine enough to wait for every file.
+// purgeSlack is how far a purge runs ahead before it waits: timers are too coarse for each file.
 const purgeSlack = 5 * time.Millisecond
 
 // removalPace waits so that the rate is not exceeded, and announces the removal.

@@ -36,8 +36,7 @@ func (r *remover) change(dir int, name string, do func() error) error {
 // remover has their error.
 var errStopped = errors.New("stopped")
 
-// wait waits for the pace before a change. It returns errStopped if the pace or the context ends
-// the work.
+// wait waits for the pace before a change. With errStopped, pace or context ends the work.
 func (r *remover) wait() error {
 	if r.fatal == nil {
 		r.fatal = r.pace.wait(r.ctx)
@@ -136,8 +135,7 @@ func unlockDir(fd int, st *unix.Stat_t) (changed bool) {
 	return changed || cleared && err == nil
 }
 
-// clearInherit ends the inheritance of the directory's project ID, and reports whether it was
-// inherited.
+// clearInherit ends the inheritance of the directory's project ID, and reports whether it did.
 func clearInherit(fd int) bool {
 	changed, err := quota.ClearFlags(fd, quota.ProjectInherit)
 	return changed && err == nil

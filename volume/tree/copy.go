@@ -112,8 +112,7 @@ func (c *copier) close() {
 	}
 }
 
-// visit copies one entry. A directory gets a private mode; leave sets its attributes after its last
-// entry.
+// visit copies one entry. A directory gets a private mode; leave sets its attributes at its end.
 func (c *copier) visit(dir int, name string) (into int, err error) {
 	if err := c.pace.wait(c.ctx); err != nil {
 		return -1, err

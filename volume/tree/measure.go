@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLinks bounds the memory for files with several links. Of further ones, each link counts as its
-// share.
+// maxLinks bounds the memory for files with several links. A link of another counts as its share.
 const maxLinks = 1 << 18
 
 // Size is the size of a tree on disk, in bytes.
@@ -21,8 +20,7 @@ type Size struct {
 
 // Measure returns the size on disk of the directory name in dir with everything below it. It counts
 // no mounts and follows no link. If elsewhere is not nil, it reports whether the caller counts the
-// blocks of an open regular file elsewhere; Own then has neither those blocks nor those of files of
-// other types.
+// blocks of an open regular file elsewhere; Own then has neither those nor those of other types.
 //
 // The tree may change meanwhile, so the result is an estimate. With an error, the result has what
 // was counted before. The error is ENOENT if the name does not exist.

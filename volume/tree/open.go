@@ -40,8 +40,7 @@ func openUp(dir int) (int, error) {
 		Resolve: unix.RESOLVE_NO_XDEV})
 }
 
-// openPath opens name in the directory dir with O_PATH: a link as the link, and a device without
-// effect.
+// openPath opens name in the directory dir with O_PATH: a link as such, a device without effect.
 func openPath(dir int, name string) (int, error) {
 	return Open(dir, name, unix.O_PATH|unix.O_NOFOLLOW)
 }

@@ -139,8 +139,7 @@ func (r *remover) round(dir int, errs *failures) (found bool) {
 	return found
 }
 
-// entry removes one entry of dir. It empties a directory in place if dir is a top, and moves it up
-// otherwise.
+// entry removes an entry of dir: a directory is emptied in place if dir is a top, else moved up.
 func (r *remover) entry(dir int, name string) error {
 	gone, err := r.unlink(dir, name)
 	if gone || err != nil {

@@ -46,8 +46,7 @@ type level struct {
 
 func (t *trail) here() *level { return &t.steps[len(t.steps)-1] }
 
-// down makes the directory that fd has open the current one. The trail closes fd, also if down
-// fails.
+// down makes the open directory fd the current one. The trail closes fd, also if down fails.
 func (t *trail) down(fd int) error {
 	var st unix.Statx_t
 	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_SIZE, &st)

@@ -12,8 +12,7 @@ import (
 type Visit func(at int, name string, st *unix.Statx_t) error
 
 // Walk visits the directory name in dir and everything below it. It visits no mount and follows no
-// link. It may miss entries that are added or removed meanwhile. It calls the pace for each entry
-// but the top.
+// link. It may miss what is added or removed meanwhile. It calls the pace for all but the top.
 //
 // The error is ENOENT if the name does not exist, ELOOP or ENOTDIR if it is a link or a file, and
 // EXDEV if it is a mount point.

@@ -21,8 +21,7 @@ import (
 // Config describes the pool of Quotas.
 type Config struct {
 	Records *record.Store
-	// Recorded returns how many volumes on a filesystem are recorded with a quota ID,
-	// in all pools of the process.
+	// Recorded returns how many volumes on a filesystem have a quota ID, in all pools.
 	Recorded func(filesystem string, id uint64) int
 	// EnableBtrfs turns on simple quotas on a btrfs that has none; see quota.Enable.
 	EnableBtrfs bool

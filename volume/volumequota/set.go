@@ -62,9 +62,8 @@ func (d *Dir) MakeStaged(r record.Record) error {
 	return unix.Mkdirat(d.dir.Staging, r.Name, 0o700)
 }
 
-// MakesSubvolume reports whether MakeStaged makes a btrfs subvolume. The next flush after
-// a rename of one commits the whole filesystem (btrfs_rename in fs/btrfs/inode.c), with
-// everything made before it.
+// MakesSubvolume reports whether MakeStaged makes a btrfs subvolume. The flush after a rename of
+// one commits the whole filesystem (btrfs_rename in fs/btrfs/inode.c).
 func (d *Dir) MakesSubvolume(r record.Record) bool {
 	_, ok := d.wanted(r)
 	return ok && d.Support.Method == quota.MethodBtrfs
