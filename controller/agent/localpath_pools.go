@@ -131,8 +131,7 @@ func (l *localPools) Note(ctx context.Context, configured []string) (again bool)
 	return again
 }
 
-// hasVolumes reports whether the pool has volumes; if that is not known, whether it had, and is
-// held.
+// hasVolumes reports whether the pool has volumes; if that is unknown, whether it had, and is held.
 func (l *localPools) hasVolumes(ctx context.Context, pool *volume.Pool, had bool) bool {
 	if volumes, err := pool.List(); err == nil {
 		return len(volumes) > 0

@@ -76,8 +76,7 @@ func (o *options) driverOnly() bool {
 	return o.driver.endpoint != "" && !o.provision.hostPath() && !o.provision.csi
 }
 
-// parseOptions returns the options of the arguments and the environment, nil if the arguments ask
-// for help.
+// parseOptions returns the options of arguments and environment, nil if help was asked for.
 func parseOptions(version string, args []string, out io.Writer) (*options, error) {
 	o := &options{version: version}
 	table := settings.Agent(version)

@@ -93,8 +93,7 @@ func (d *DataDir) check() error {
 	return pooldir.Check(d.Path)
 }
 
-// addHostPath sets the pool of the dialects' claims: the one at PV_DIR, which it adds if there is
-// none.
+// addHostPath sets the pool of the dialects' claims, the one at PV_DIR, which it adds if missing.
 func (l *layout) addHostPath(pvDir, mount string, dialects []contract.Dialect) error {
 	name, err := l.poolAt(pvDir, mount)
 	if err != nil {
@@ -165,8 +164,7 @@ type DataDir struct {
 	leftOut    string
 }
 
-// snapshotsName is the directory of an older driver's pool that has its snapshots. It is not a
-// volume.
+// snapshotsName is the directory with the snapshots of an older driver's pool. It is no volume.
 const snapshotsName = "snapshots"
 
 // notOffered returns why the pool is not offered, "" if it is.

@@ -135,8 +135,7 @@ func (a *agent) parts() ([]func(context.Context) error, error) {
 	return append(parts, sockets...), err
 }
 
-// publish publishes the capacity once the provisioning loop has started: requests of the loop go
-// first.
+// publish publishes the capacity once the provisioning loop has started, whose requests go first.
 func (a *agent) publish(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -214,8 +213,7 @@ func hostname() string {
 	return host
 }
 
-// runTogether runs the parts until the context ends or one of them fails, and returns the first
-// failure.
+// runTogether runs the parts until the context ends or one fails, and returns the first failure.
 func runTogether(ctx context.Context, parts ...func(context.Context) error) (first error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

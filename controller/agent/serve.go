@@ -43,8 +43,7 @@ func (m *metricsOptions) check(driverOnly bool) error {
 }
 
 // setAddresses sets the default addresses of driver-only mode. There, the liveness-probe sidecar
-// may have the port of --http-address, and Prometheus reads metrics from the port of the kubevirt
-// CSI driver.
+// may have the port of --http-address, and Prometheus reads that of the kubevirt CSI driver.
 func (o *options) setAddresses(f *pflag.FlagSet) {
 	if !o.driverOnly() {
 		return

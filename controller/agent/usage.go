@@ -9,8 +9,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// usageError is an error in the command line or in a setting. A restart with the same arguments
-// fails too.
+// usageError is an error in the command line or in a setting: a restart fails, too.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }

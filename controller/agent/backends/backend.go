@@ -35,8 +35,7 @@ type Claims interface {
 	Directory(*corev1.PersistentVolumeClaim, *storagev1.StorageClass) string
 	// NewPV describes the PV of a volume. The library adds the claimRef.
 	NewPV(Made) *corev1.PersistentVolume
-	// GivesBack reports whether a claim that is refused goes back to the scheduler, which
-	// may find another node.
+	// GivesBack reports whether a refused claim goes back to the scheduler, for another node.
 	GivesBack(*corev1.PersistentVolumeClaim, *storagev1.StorageClass, Why) bool
 }
 

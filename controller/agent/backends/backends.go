@@ -29,8 +29,7 @@ type Config struct {
 	Pools *volume.Pools
 	// Dialects are those whose claims are served. Their pools are among Pools.
 	Dialects []Served
-	// CSIDriver is the provisioner and driver name whose claims get CSI PVs. If it is
-	// "", they are not served.
+	// CSIDriver is the provisioner and driver name whose claims get CSI PVs; "" serves none.
 	CSIDriver string
 }
 

@@ -48,8 +48,7 @@ func HostPath(node Node, s Served) *Backend {
 	return &Backend{Provisioner: s.Provisioner, Dialect: s.Dialect, Pools: s.Pools, Claims: h, PVs: h}
 }
 
-// PoolsFor returns the dialect's pools for volumes of the class, or the one of these whose
-// path the class names.
+// PoolsFor returns the dialect's pools for volumes of the class, or the one whose path that names.
 func (h hostPath) PoolsFor(sc *storagev1.StorageClass) []*volume.Pool {
 	var paths []string
 	if h.Paths != nil {

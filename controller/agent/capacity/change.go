@@ -43,12 +43,10 @@ const (
 	creep = time.Hour
 )
 
-// tampered is for a size that another process wrote. It bounds the writes of two
-// agents of one node.
+// tampered is for a size that another process wrote: it bounds the writes of two agents.
 var tampered = timing.Scaled(10 * time.Second)
 
-// due reports whether the sample is to be written at this time to an object that has
-// the given size.
+// due reports whether the sample is to be written at this time to an object of the given size.
 func due(size int64, before published, now sample, at time.Time) bool {
 	if size == now.bytes {
 		return false

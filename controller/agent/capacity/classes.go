@@ -31,9 +31,8 @@ func checkQuota(c *storagev1.StorageClass, g *gauge) error {
 	return g.pool.CheckQuota(p.Spec)
 }
 
-// wanted returns the gauges of the classes that should have an object, by class. A class
-// has none if its pool is not on this node or does not enforce the quotas that the class
-// requires. That is logged once.
+// wanted returns the gauges of the classes that should have an object, by class. A class has none,
+// which is logged once, if its pool is not here or does not enforce the quotas that it requires.
 func (p *Publisher) wanted(ctx context.Context) map[string]*gauge {
 	wanted := map[string]*gauge{}
 	for _, obj := range p.classes.GetStore().List() {

@@ -39,8 +39,7 @@ type Config struct {
 	Pools *volume.Pools
 }
 
-// Publisher publishes the available space of the pools of one node. Make it with New;
-// call Run once.
+// Publisher publishes the available space of a node's pools. Make it with New; call Run once.
 type Publisher struct {
 	config Config
 	gauges map[string]*gauge // by pool
@@ -100,13 +99,11 @@ func (p *Publisher) Changed(pool *volume.Pool) {
 	}
 }
 
-// Ready returns nil if the objects are current, and otherwise why not: the API server
-// does not respond, or a permission is missing. A pool that is not ready is no error; its
-// published size is zero.
+// Ready returns nil if the objects are current, and otherwise why not: the API server does not
+// respond, or a permission is missing. A pool that is not ready has the size zero.
 func (p *Publisher) Ready() error { return p.status.err() }
 
-// Run publishes until the context ends. It retries after errors, and leaves the objects
-// when it returns.
+// Run publishes until the context ends, and leaves the objects. It retries after errors.
 func (p *Publisher) Run(ctx context.Context) error {
 	if err := p.watch(); err != nil {
 		return fmt.Errorf("watch for capacity objects: %w", err)

@@ -154,8 +154,7 @@ func (r *unservedRecorder) checkChosen(ctx context.Context, p *pendingClaim) ans
 // Agents of all versions hash the topic into the name of the event, so that one agent
 // records it. Do not change these values.
 const (
-	// TopicUnserved is the topic of claims whose pool is not offered on this node, or that
-	// no node can serve.
+	// TopicUnserved is that of claims whose pool this node does not offer, or that no node can serve.
 	TopicUnserved = "unserved"
 
 	topicChosenMissing = "chosen node missing"

@@ -85,9 +85,8 @@ func New(config Config) *Claims {
 	return c
 }
 
-// Watch returns the informer of the local claims. It does not start it: the caller
-// runs both informers, Classes first. Until the context ends, events about claims that no
-// agent will serve are recorded.
+// Watch returns the informer of the local claims. The caller runs both informers, Classes first.
+// Until the context ends, claims that no agent will serve get events.
 func (c *Claims) Watch(ctx context.Context) (cache.SharedIndexInformer, error) {
 	c.ctx = ctx
 	c.unserved = newUnservedRecorder(&c.config, c.Class)
@@ -132,9 +131,8 @@ func (c *Claims) IsEarly(uid types.UID) bool { return c.filter.isEarly(uid) }
 // returns false for an unknown UID.
 func (c *Claims) IsDeleted(uid types.UID) bool { return c.filter.isDeleted(uid) }
 
-// RetryLater schedules a temporarily refused claim for another attempt: at the next
-// Retry, or after at most 10 seconds. It does nothing if the claim is no longer local
-// then. The caller runs RunRetries.
+// RetryLater schedules a refused claim for another attempt: at the next Retry, or after at most 10
+// seconds, if it is local then. The caller runs RunRetries.
 func (c *Claims) RetryLater(uid types.UID) { c.retries.add(uid) }
 
 // Retry makes RunRetries retry all temporarily refused claims now. It never blocks.
@@ -146,10 +144,9 @@ func (c *Claims) RunRetries(ctx context.Context) { c.retries.run(ctx) }
 // prepare returns a slim copy of a local claim for the provisioner library, with the annotations
 // that the library waits for.
 //
-// One is the provisioner's name. The controller-manager writes it once a claim of a
-// class that binds on first use has its node. It binds such a claim only to a PV that
-// was created for it (FindMatchingVolume in k8s.io/component-helpers/storage/volume),
-// so the library need not wait for it.
+// One is the provisioner's name. The controller-manager writes it once a claim of a class that
+// binds on first use has its node. It binds such a claim only to its own PV (FindMatchingVolume in
+// k8s.io/component-helpers/storage/volume), so the library need not wait for it.
 //
 // The other is the selected node, if an annotation places the claim.
 // That annotation has no effect unless the dialect of the provisioner has it.

@@ -15,9 +15,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 )
 
-// filter lists and watches the claims of the cluster and passes the local ones, so
-// that the caches of a node grow with its own claims and not with the cluster's. It
-// prepares each claim that it passes.
+// filter lists and watches the claims of the cluster and passes the local ones, prepared, so that
+// the caches of a node grow with its own claims and not with the cluster's.
 //
 // If a local claim becomes remote, filter sends Deleted. If the class of a claim does
 // not exist, filter holds a heldClaim until classAppeared.
@@ -49,8 +48,7 @@ type source struct {
 type listener struct {
 	// placed is called with each claim and its placement, and with remote if the claim was deleted.
 	placed func(*corev1.PersistentVolumeClaim, placement)
-	// forget is called before all claims are listed again. Those that were deleted
-	// meanwhile are not reported.
+	// forget is called before claims are listed again: those deleted meanwhile are not reported.
 	forget func()
 }
 
@@ -121,8 +119,7 @@ func (f *filter) isDeleted(uid types.UID) bool {
 	return ok
 }
 
-// isEarly reports whether the claim was passed before the controller-manager wrote
-// its provisioner on it.
+// isEarly reports whether the claim was passed before the controller-manager wrote its provisioner.
 func (f *filter) isEarly(uid types.UID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -156,8 +153,7 @@ func (f *filter) retryRead(claims map[types.UID]*corev1.PersistentVolumeClaim) {
 	sleep.Wake(f.wake)
 }
 
-// apply turns an event of the cluster into one of this node. It returns false if
-// there is nothing to send.
+// apply turns an event of the cluster into one of this node. ok is false if there is none to send.
 func (f *filter) apply(e watch.Event) (watch.Event, bool) {
 	claim, ok := e.Object.(*corev1.PersistentVolumeClaim)
 	if !ok || e.Type == watch.Bookmark || e.Type == watch.Error {

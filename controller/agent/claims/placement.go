@@ -31,8 +31,7 @@ const (
 	// unserved: no node is chosen yet, and the pool of its class is not offered here. Such a pool
 	// has no space to publish, so the scheduler may never choose a node.
 	unserved
-	// unknown: its class does not exist yet. The claim is held and placed again when
-	// the class appears.
+	// unknown: its class does not exist yet. The claim is held until the class appears.
 	unknown
 )
 
@@ -59,9 +58,8 @@ func (p *placer) dialectOf(c *storagev1.StorageClass) contract.Dialect {
 	return p.dialects[c.Provisioner]
 }
 
-// place returns the placement of the claim. It is pure except for the three lookups
-// of the placer. A claim with a data source that a populator fills is remote until it
-// is bound to a PV of this node.
+// place returns the placement of the claim. It is pure except for the three lookups of the placer.
+// A claim that a populator fills is remote until it has a PV of this node.
 func (p *placer) place(claim *corev1.PersistentVolumeClaim) placement {
 	if pv := claim.Spec.VolumeName; pv != "" && p.isLocalPV(pv) {
 		return local

@@ -12,8 +12,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 )
 
-// retryInterval is the interval at which a temporarily refused claim is retried
-// without a call of Claims.Retry.
+// retryInterval is after how long a refused claim is retried without a call of Claims.Retry.
 var retryInterval = timing.Scaled(10 * time.Second)
 
 // retries keeps the temporarily refused claims. It passes them to retry when space

@@ -21,8 +21,7 @@ type Space struct {
 	Namespace   string // of the CSIStorageCapacity objects of all agents
 	// HasPool reports whether this node has the pool of the class.
 	HasPool func(*storagev1.StorageClass) bool
-	// Fit returns what this node has for claims of the class that request the bytes. It
-	// may wait for a disk.
+	// Fit returns what this node has for such claims of the class. It may wait for a disk.
 	Fit func(sc *storagev1.StorageClass, bytes int64) Fit
 }
 
@@ -39,14 +38,12 @@ type offers struct {
 	nodes   int
 	largest int64
 	node    string // publishes largest
-	// all is set if every node counts. Otherwise largest is enough for the claim for
-	// which the offers were read.
+	// all is set if every node counts. Otherwise largest is enough for the claim of the read.
 	all bool
 	at  time.Time
 }
 
-// The times for which offers answer for other claims of the class. They bound the lists if
-// many claims wait.
+// For so long offers answer for other claims of the class, which bounds the lists.
 const (
 	enoughFor    = 10 * time.Minute
 	notEnoughFor = time.Minute

@@ -150,8 +150,7 @@ func needsEvent(where placement) bool {
 	return false
 }
 
-// schedule has the claim checked after the pause and the delay of this agent. The caller
-// holds the lock.
+// schedule has the claim checked after the pause and this agent's delay. The caller holds the lock.
 func (r *unservedRecorder) schedule(p *pendingClaim, pause time.Duration) {
 	wait := pause + r.delay(p)
 	p.due = time.Now().Add(wait)

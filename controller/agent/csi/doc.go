@@ -16,9 +16,8 @@
 //	pools.go        which pool has a volume
 //	controller.go   list.go  node.go  stats.go
 //
-// A volume's handle is the name of its directory and of the request that created
-// it. It is unique on the node: no pool accepts a name that another pool has, so a
-// handle alone finds the volume by its record.
+// A volume's handle is the name of its directory and of the request that created it. It is unique
+// on the node: no pool accepts a name that another has, so a handle alone finds the record.
 //
 // A call names a claim only if the provisioner sidecar adds it, and never by UID.
 // The volume's name has the UID: Kubernetes names a volume pvc-<uid>. The record

@@ -13,8 +13,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
 
-// codeOf returns the code that the CSI spec gives to the error. An error from
-// status.Errorf has its code already.
+// codeOf returns the CSI spec's code for the error. One from status.Errorf has its code already.
 func codeOf(method string, err error) codes.Code {
 	if s, ok := status.FromError(err); ok {
 		return s.Code()

@@ -58,8 +58,7 @@ func claimUID(name string) string {
 	return ""
 }
 
-// inlineSpec returns what a pod asks for in an inline volume, and the name of the pool that it asks
-// for.
+// inlineSpec returns what a pod asks for in an inline volume, and the name of the pool.
 func inlineSpec(name string, context map[string]string) (spec volume.Spec, pool string, err error) {
 	p, err := parse(contract.InlineVolume, context)
 	if err != nil {

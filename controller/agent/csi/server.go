@@ -43,8 +43,7 @@ type Config struct {
 	Changed func(*volume.Pool)
 }
 
-// Server implements the CSI services for the pools of one node. Its methods may be
-// called from many goroutines.
+// Server implements the CSI services for the pools of one node, for calls of many goroutines.
 type Server struct {
 	csi.UnimplementedIdentityServer
 	csi.UnimplementedControllerServer

@@ -96,8 +96,7 @@ func Parse(text string) (*Config, error) {
 // Ignored returns the keys of config.json that are set and have no effect.
 func (c *Config) Ignored() []string { return c.ignored }
 
-// decode is json.Unmarshal, but refuses unknown keys: a misspelt one would be a
-// setting that is not applied.
+// decode is json.Unmarshal, but refuses unknown keys: a misspelt setting would not be applied.
 func decode(data []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()

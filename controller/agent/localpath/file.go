@@ -123,8 +123,7 @@ func (f *File) Follow(ctx context.Context, recorder *events.Recorder, pools Pool
 	return nil
 }
 
-// keepFormer records one event for each former directory that is held. It returns false if one is
-// not.
+// keepFormer records one event for each former directory that is held, and reports whether all are.
 func (f *File) keepFormer(ctx context.Context, recorder *events.Recorder, pools Pools) bool {
 	for _, path := range f.former {
 		why := pools.Held(ctx, path)
@@ -142,8 +141,7 @@ func (f *File) keepFormer(ctx context.Context, recorder *events.Recorder, pools 
 	return true
 }
 
-// changed reports whether the agent has to start again with these paths. The error is why it
-// must not.
+// changed reports whether the agent has to start again with these paths, or why it must not.
 func (f *File) changed(ctx context.Context, now *Paths, pools Pools) (bool, error) {
 	if now.Equal(&f.paths) {
 		return pools.Returned(), nil

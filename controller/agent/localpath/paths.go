@@ -45,8 +45,7 @@ func (p *Paths) All() []string {
 	return slices.Compact(all)
 }
 
-// Of returns the directories for new volumes of a class. The error is for the user of a
-// claim of that class.
+// Of returns the directories for new volumes of a class. The error is for the user of a claim.
 func (p *Paths) Of(class string) ([]string, error) {
 	if path, shared := p.shared[class]; shared {
 		return nil, fmt.Errorf("config.json has sharedFileSystemPath %q for class %q, and directories that nodes share "+

@@ -94,8 +94,7 @@ func (m *Migrator) refuse(ctx context.Context, pv *corev1.PersistentVolume, to s
 	return errCancelled
 }
 
-// dryRunHint returns what to do about a webhook that accepts no dry runs, or "". The error names
-// the webhook.
+// dryRunHint returns what to do about a webhook that accepts no dry runs, which err names, or "".
 func dryRunHint(err error) string {
 	if strings.Contains(err.Error(), "does not support dry run") {
 		return "; set the sideEffects of that webhook to None or NoneOnDryRun, or exclude persistentvolumes from its rules"

@@ -15,16 +15,14 @@
 //	write.go     writes to the API server
 //	events.go
 //
-// Only the journal, which is in the pool, is remembered. Each step reads the API server
-// and derives the next one, so an agent that was killed continues where it stopped.
-// docs/on-disk-format.md has the table.
+// Only the journal, which is in the pool, is remembered. Each step reads the API server and derives
+// the next one, so an agent that was killed continues where it stopped. See docs/on-disk-format.md.
 //
 // A volume of another provisioner has a record only while its PV is a CSI PV of this
 // driver, or in a migration: the first write of the journal creates the record, and the
 // last one removes it. In between it is migrated like any other. A record that was there
 // before stays: an agent that served that provisioner may have created it.
 //
-// The provisioning loop decides which PVs are of this node, and does not touch them
-// while their journal is open. Only the agent that holds the pool's lock writes to its
-// journals and to these PVs.
+// The provisioning loop decides which PVs are of this node, and does not touch them while their
+// journal is open. Only the holder of the pool's lock writes to journals and PVs.
 package migrate

@@ -26,8 +26,7 @@ type job struct {
 	stopped string                   // why it stopped at the last attempt, or ""
 	old     *corev1.PersistentVolume // as it was when the migration began
 	new     *corev1.PersistentVolume // as it is created
-	// planned is the source of the new PV when the migration began. The pool may have
-	// another path since.
+	// planned is the source of the new PV at the beginning; the pool may have another path since.
 	planned  corev1.PersistentVolumeSource
 	stranded bool // the agent does not serve the new PV, and cannot go back
 	touched  bool // the claim was annotated, or may not be
@@ -92,9 +91,8 @@ func encodePV(pv *corev1.PersistentVolume) ([]byte, error) {
 	return json.Marshal(pv)
 }
 
-// isNew reports whether a PV is the one that this migration created: it names the UID
-// of the old one, and has the new one's source, of now or of when it began. A PV
-// without a claim may have got one.
+// isNew reports whether a PV is the one that this migration created: it names the old one's UID,
+// and has the new source, of now or of the beginning. It may have got a claim.
 func (j *job) isNew(pv *corev1.PersistentVolume) bool {
 	has := source(pv)
 	return pv.Annotations[contract.AnnReplaces] == string(j.old.UID) && pv.UID != j.old.UID &&
@@ -102,8 +100,7 @@ func (j *job) isNew(pv *corev1.PersistentVolume) bool {
 		(contract.ClaimUID(j.new) == "" || contract.ClaimUID(pv) == contract.ClaimUID(j.new))
 }
 
-// source returns a PV's source. As the API server does, it sets the empty type of a
-// hostPath without one.
+// source returns a PV's source; as in the API server, a hostPath without a type has the empty one.
 func source(pv *corev1.PersistentVolume) corev1.PersistentVolumeSource {
 	s := *pv.Spec.PersistentVolumeSource.DeepCopy()
 	if s.HostPath != nil && s.HostPath.Type == nil {

@@ -70,8 +70,7 @@ type Config struct {
 	Mode   settings.MigrateMode
 	// Used migrates volumes that pods use, too. Without it they wait.
 	Used bool
-	// Step is called before every write to the API server, with the write's name; may
-	// be nil. Tests stop in it.
+	// Step, if not nil, gets the name of every write to the API server before it. Tests stop there.
 	Step func(string)
 }
 

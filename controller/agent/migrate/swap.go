@@ -19,8 +19,7 @@ import (
 const (
 	// pollEvery is the pause between two reads while other controllers act.
 	pollEvery = 100 * time.Millisecond
-	// bindWithin is how long the controller-manager may take to bind before the
-	// migration stops with an event.
+	// bindWithin is how long the controller-manager may take to bind until the migration stops.
 	bindWithin = time.Minute
 	// failsFor is how long an error may last after the cutover before the migration stops
 	// with an event, and retryEvery the pause between two attempts.
@@ -259,8 +258,7 @@ func unwritten(err error) error {
 	return stopped(fmt.Sprintf("its journal cannot be written: %v", err))
 }
 
-// cancel ends a migration before its cutover, and restores the old PV's policy. pv is nil
-// if that PV is gone.
+// cancel ends a migration before its cutover, and restores the policy of the old PV, nil if gone.
 func (m *Migrator) cancel(ctx context.Context, j *job, pv *corev1.PersistentVolume, why string) (state, error) {
 	if pv != nil {
 		switch err := m.restore(ctx, pv); {

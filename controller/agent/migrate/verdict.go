@@ -65,8 +65,7 @@ type Provisioners interface {
 	Serves(*corev1.PersistentVolume) bool
 	// At returns the names of the node and of the pool as new PVs have them.
 	At(*volume.Pool) contract.Place
-	// ValidateReturn returns nil if a hostPath or local PV that is not saved yet would be valid for
-	// the volume.
+	// ValidateReturn returns nil if an unsaved hostPath or local PV would be valid for the volume.
 	ValidateReturn(*corev1.PersistentVolume, volume.Volume) error
 }
 
@@ -199,8 +198,7 @@ func size(s subject) resource.Quantity {
 	return has
 }
 
-// checkSupported returns nil if the CSI driver can publish a volume with the PV's modes
-// and options.
+// checkSupported returns nil if the CSI driver can publish a volume with such modes and options.
 func checkSupported(pv *corev1.PersistentVolume) error {
 	if mode := pv.Spec.VolumeMode; mode != nil && *mode != corev1.PersistentVolumeFilesystem {
 		return fmt.Errorf("volumeMode %s: the CSI driver supports directories only", *mode)

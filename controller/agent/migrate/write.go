@@ -67,8 +67,7 @@ func (m *Migrator) release(ctx context.Context, pv *corev1.PersistentVolume) err
 	return gone(m.patchPV(ctx, pv, map[string]any{"finalizers": nil}, nil, metav1.PatchOptions{}), "")
 }
 
-// create creates the new PV. It does nothing if a PV has that name; the next step checks
-// which one it is.
+// create creates the new PV, unless a PV has that name; the next step checks which one it is.
 func (m *Migrator) create(ctx context.Context, pv *corev1.PersistentVolume) error {
 	m.Step("migrate.create")
 	_, err := m.Client.CoreV1().PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{})

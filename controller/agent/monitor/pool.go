@@ -18,8 +18,7 @@ import (
 )
 
 const (
-	// probeEvery is the pause between two probes of a pool. A probe opens the pool
-	// again when its disk is back.
+	// probeEvery is the pause between probes of a pool. One opens the pool when its disk is back.
 	probeEvery = 2 * time.Second
 	// purgeAfter is the delay of a purge after a call of Purge. Deletions in that time are in one
 	// purge, and new volumes have a PV, so their records are written once.
@@ -196,9 +195,8 @@ func (m *PoolMonitor) measure(ctx context.Context) {
 	}
 }
 
-// SharedWithOS reports whether path is on a filesystem of the operating system: that
-// of /, or that of /var/lib/kubelet, from which a container has /etc/hosts. It returns
-// an error if path does not exist.
+// SharedWithOS reports whether path, which must exist, is on a filesystem of the operating system:
+// that of /, or that of /var/lib/kubelet, from which a container has /etc/hosts.
 func SharedWithOS(path string) (bool, error) {
 	if _, err := mount.Of(path); err != nil {
 		return false, err

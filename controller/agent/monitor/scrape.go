@@ -9,8 +9,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// scrapeWithin is how long a scrape waits for a pool. By default Prometheus waits ten
-// seconds for the scrape.
+// scrapeWithin is how long a scrape waits for a pool. Prometheus waits ten seconds by default.
 const scrapeWithin = 3 * time.Second
 
 // scrape reads the metrics of pools in the background, so that a disk that does not respond neither

@@ -43,8 +43,7 @@ type VolumeMonitor struct {
 	pools []*poolVolumes
 }
 
-// NewVolumeMonitor returns a monitor of the pools. The events name the node. The
-// caller calls Run once.
+// NewVolumeMonitor returns a monitor of the pools. Events name the node. The caller calls Run once.
 func NewVolumeMonitor(pools *volume.Pools, recorder clientrecord.EventRecorder, node string) *VolumeMonitor {
 	m := &VolumeMonitor{}
 	for _, p := range pools.All() {

@@ -29,8 +29,7 @@ var (
 
 // Driver checks that the scheduler finds the CSI driver on this node. The kubelet writes the
 // driver's topology label on the Node and the driver's entry in the CSINode when the driver
-// registers, and never again. If a tool removes one of them, no pod with a volume of the node can
-// be scheduled.
+// registers, and never again. Without one of them no pod with a volume of the node is scheduled.
 //
 // Make it with NewDriver.
 type Driver struct {
@@ -104,8 +103,7 @@ func (d *Driver) check(ctx context.Context) (again bool) {
 	return again
 }
 
-// unregistered is the error of a missing mark that the kubelet writes when the driver registers
-// again.
+// unregistered is the error of a missing mark, which the kubelet writes when the driver registers.
 type unregistered struct{ error }
 
 // missing returns an error that names the missing mark, nil if none is missing. It does not check

@@ -19,8 +19,7 @@ type hostnames struct {
 	at     time.Time
 }
 
-// Former returns the node's former hostnames that the administrator lists, as ReadFormer read them
-// last.
+// Former returns the former hostnames that the administrator lists, as ReadFormer read them last.
 func (i *Info) Former() []string {
 	if read := i.hostnames.Load(); read != nil {
 		return read.former

@@ -132,8 +132,7 @@ func (o *Checker) updateSetAside(ctx context.Context, pool *volume.Pool, r recor
 }
 
 // lostPV reads a volume's PV from the API server. lost is the finding that there is none, or that
-// the PV of that name, which exists then, names another volume; it is "" if the PV may name the
-// volume.
+// the one of that name names another volume; it is "" if the PV may name the volume.
 func (o *Checker) lostPV(ctx context.Context, pool *volume.Pool,
 	r record.Record) (lost string, exists bool, err error) {
 	pv, err := live.PV(ctx, o.Client, pvOf(r))

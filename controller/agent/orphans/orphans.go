@@ -30,8 +30,7 @@ var (
 	// firstCheck is the delay of the first check. By then the agent has adopted
 	// volumes and finished interrupted calls.
 	firstCheck = timing.Scaled(10 * time.Second)
-	// checkSoon is the delay of a check after a PV was deleted. PVs deleted in that
-	// time share the check.
+	// checkSoon is the delay of a check after a PV was deleted; those deleted meanwhile share it.
 	checkSoon = timing.Scaled(5 * time.Second)
 	// checkRetry is the pause after a check that failed in part.
 	checkRetry = timing.Scaled(time.Minute)
@@ -41,8 +40,7 @@ var (
 type PVs interface {
 	// All returns the saved PVs of this node, from memory.
 	All() []*corev1.PersistentVolume
-	// Names returns the pool and the directory that a PV names. The pool is nil if
-	// it is not one of this node.
+	// Names returns the pool and the directory that a PV names, a nil pool if it is not of this node.
 	Names(*corev1.PersistentVolume) (*volume.Pool, string)
 	// NamesOther reports whether the PV with the name that the record of a volume of the
 	// pool has certainly names another volume.

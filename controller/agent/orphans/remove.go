@@ -98,9 +98,8 @@ func (o *Checker) remove(ctx context.Context, pool *volume.Pool, f *findings) (n
 	return next
 }
 
-// removeOne removes an orphan, or returns why it is kept. It reads from the API server
-// itself, and compares the record once more under the volume's lock: the agent may
-// have seen a PV in the meantime.
+// removeOne removes an orphan, or returns why it is kept. It reads the API server itself, and
+// compares the record again under the volume's lock: the agent may have seen a PV.
 func (o *Checker) removeOne(ctx context.Context, pool *volume.Pool, r record.Record) error {
 	if why := removable(r, r.Cluster, o.Grace, time.Now()); why != "" {
 		return kept(why) // without a request, whatever the cluster is

@@ -73,9 +73,8 @@ type libraryPVs struct {
 	controller *Controller
 }
 
-// Create saves a PV. The library takes the error "already exists" for success, so
-// Create returns it only if the existing PV is the claim's: from an earlier try, or
-// from another node that the claim was moved to.
+// Create saves a PV. The library takes the error "already exists" for success, so Create returns it
+// only if the existing PV is the claim's: of an earlier try, or of another node.
 //
 // The PV gets no finalizer of the library if the agent could not remove it again.
 func (l libraryPVs) Create(ctx context.Context, pv *corev1.PersistentVolume,
@@ -130,8 +129,7 @@ func (l libraryPVs) Delete(ctx context.Context, name string, o metav1.DeleteOpti
 	return err
 }
 
-// release removes the library's finalizer from a PV. It fails if the PV was changed or
-// deleted since.
+// release removes the library's finalizer from a PV, unless that was changed or deleted since.
 func (l libraryPVs) release(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if pv.DeletionTimestamp != nil {
 		return errors.New("it is deleted")

@@ -43,8 +43,7 @@ type Config struct {
 	Changed func(*volume.Pool)
 }
 
-// ErrNotKnown is the error of Config.Hold shortly after the start, until it is known
-// whether claims wait.
+// ErrNotKnown is the error of Config.Hold after the start, until it is known whether claims wait.
 var ErrNotKnown = errors.New("it is not known yet whether the claim can be served")
 
 // Controller is the provisioner of one node: what the provisioner library calls. Create it with

@@ -21,9 +21,8 @@ func (c *Controller) ShouldDelete(_ context.Context, pv *corev1.PersistentVolume
 		return false // the watch is behind
 	}
 	err := c.PVs.Deletable(pv)
-	// Delete returns an ErrNotReady again, and is retried. That is so too if another
-	// agent has the pool: the library forgets a PV that may not be deleted, and that
-	// agent may end before it deleted the volume.
+	// Delete returns an ErrNotReady again, and is retried. So is a PV whose pool another agent has:
+	// the library would forget it, and that agent may end before it deleted the volume.
 	return err == nil || errors.Is(err, volume.ErrNotReady)
 }
 

@@ -76,9 +76,8 @@ type neverUpdated struct{ cache.Store }
 
 func (neverUpdated) Update(any) error { return nil }
 
-// thisNode is a NodeLister that always returns this node. If the lister returned "not
-// found", the library would remove the scheduler's choice from the claim; ShouldProvision
-// admits local claims only.
+// thisNode is a NodeLister that always returns this node: by "not found" the library would remove
+// the scheduler's choice; ShouldProvision admits local claims only.
 type thisNode struct{ node *corev1.Node }
 
 func (n thisNode) List(labels.Selector) ([]*corev1.Node, error) { return []*corev1.Node{n.node}, nil }

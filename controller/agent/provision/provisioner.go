@@ -31,10 +31,9 @@ var (
 // names what is supported.
 func (c *Controller) SupportsBlock(context.Context) bool { return true }
 
-// ShouldProvision reports whether the library should call Provision for a claim. It
-// records no event about a remote claim. A local claim that cannot be served gets one
-// event. If the scheduler may place such a claim elsewhere, the answer is true: Provision
-// returns the refusal to the scheduler.
+// ShouldProvision reports whether the library should call Provision for a claim. It records no
+// event about a remote claim. A local claim that cannot be served gets one event. If the scheduler
+// may place it elsewhere, the answer is true: Provision returns the refusal.
 func (c *Controller) ShouldProvision(ctx context.Context, claim *corev1.PersistentVolumeClaim) bool {
 	if claim.DeletionTimestamp != nil || !c.Claims.IsLocal(claim) || c.PVs.Saved(contract.PVName(claim)) != nil {
 		return false
@@ -60,8 +59,7 @@ func (c *Controller) ShouldProvision(ctx context.Context, claim *corev1.Persiste
 	return false
 }
 
-// Provision creates the volume and describes its PV. A second call for the same claim
-// returns the same volume.
+// Provision creates the volume and describes its PV. A second call for a claim returns its volume.
 func (c *Controller) Provision(ctx context.Context,
 	o lib.ProvisionOptions) (*corev1.PersistentVolume, lib.ProvisioningState, error) {
 	b := c.Backends.Named(o.StorageClass.Provisioner)
@@ -105,8 +103,7 @@ func (c *Controller) create(b *backends.Backend, o lib.ProvisionOptions) (*volum
 
 // createAnew creates the claim's volume after create found one that does not fit: the class was
 // deleted and created again with other parameters, for example, before the volume had a PV. It
-// removes that one first, as pvs.Discard may. If it may not, it returns the refusal of create, with
-// the reason.
+// removes that one first, as pvs.Discard may. Otherwise it returns the refusal of create, and why.
 func (c *Controller) createAnew(ctx context.Context, b *backends.Backend, o lib.ProvisionOptions,
 	r *refusal) (*volume.Pool, volume.Volume, *refusal) {
 	pool, v := existing(b, c.Pools.All(), o.PVC, o.StorageClass)

@@ -18,9 +18,8 @@ type backend struct {
 	nodes *otherNodes
 }
 
-// labelsUnchecked reports whether the sweep labels a valid PV although its directory has no
-// record and may not be adopted. The agent then sees at once when a user adds the
-// annotation that adoption needs.
+// labelsUnchecked reports whether the sweep labels a valid PV although its directory has no record
+// and may not be adopted. The agent then sees when a user adds the annotation for adoption.
 func (b *backend) labelsUnchecked() bool { return b.IsCSI }
 
 // validate returns the pool and the directory of a PV. It returns an error unless provisioner and

@@ -69,9 +69,8 @@ type Claims interface {
 	Retry()
 }
 
-// PVs binds the records of the pools to the PVs of one node. It adopts the directories of
-// older provisioners. It records an event on a PV that it refuses, and touches neither
-// that PV nor its data.
+// PVs binds the records of the pools to the PVs of one node. It adopts the directories of older
+// provisioners. It records an event on a PV that it refuses, and leaves it and its data.
 //
 // The caller runs the Informer, then calls Sweep, Watch and Run, in this order.
 type PVs struct {

@@ -67,10 +67,9 @@ func (p *PVs) reconcileClaim(ctx context.Context, b *backend, pv *corev1.Persist
 	return p.rebind(ctx, pv, pool, v, err)
 }
 
-// rebind writes the next claim of a PV to the volume's record, which names another claim.
-// mismatch is the error of matches. rebind returns an errPending if the PV or the claims
-// are still changing, an ErrNotReady if the API server does not answer, and another error
-// if the claim must not get the volume.
+// rebind writes the next claim of a PV to the volume's record, which names another claim. mismatch
+// is the error of matches. The error is errPending if PV or claims are still changing, ErrNotReady
+// if the API server does not answer, else the claim must not get the volume.
 func (p *PVs) rebind(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume,
 	mismatch error) (volume.Volume, error) {
 	next, bound, err := p.nextClaim(ctx, pv, pool, v, mismatch)

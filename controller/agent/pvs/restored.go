@@ -22,8 +22,7 @@ import (
 //
 // A migrated volume gets the kind of PV that it had last, and another one that of the claim's
 // class. If neither is known, a hostPath PV takes precedence over a CSI PV, with which the kubelet
-// may change the group of files. The error is that of the validation, for each kind of PV that was
-// tried.
+// may change the group of files. The error is that of each kind of PV that was tried.
 func (p *PVs) Restored(pool *volume.Pool, v volume.Volume, claim *corev1.PersistentVolumeClaim,
 	classes []storagev1.StorageClass) (*corev1.PersistentVolume, error) {
 	if v.PV == "" {

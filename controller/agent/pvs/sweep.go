@@ -25,9 +25,8 @@ import (
 
 const (
 	sweepEvery = time.Hour
-	// sweepOften is the pause if PVs of other provisioners are migrated. They have no
-	// node label, so the watch reports neither them nor their changes. It is also the
-	// pause after a sweep that failed.
+	// sweepOften is the pause if PVs of other provisioners are migrated, which have no node label, so
+	// that the watch does not report them, and after a sweep that failed.
 	sweepOften = 5 * time.Minute
 	// wakePause is the pause before a requested sweep. It doubles after each sweep that
 	// found nothing: a pod whose volume is gone requests sweeps forever, and the cluster
@@ -38,9 +37,8 @@ const (
 // labelPause is the pause before PVs are labelled again if a pool was not ready.
 var labelPause = timing.Scaled(10 * time.Second)
 
-// Sweep finds PVs of this node without the node label, and PVs of other provisioners: an
-// older provisioner, a backup tool or an administrator created them. It keeps them in
-// memory and changes nothing.
+// Sweep finds PVs of this node without the node label, and PVs of other provisioners: of an older
+// provisioner, a backup tool or an administrator. It keeps them in memory, and changes nothing.
 //
 // It reads every PV of the cluster, a page at a time, so it runs rarely.
 func (p *PVs) Sweep(ctx context.Context) error {

@@ -84,8 +84,7 @@ func (p *PVs) unfinished(pool *volume.Pool, v volume.Volume) bool {
 	return p.Age(pool, v) >= unfinishedAge
 }
 
-// sighting is a volume that was made while the clock was ahead, and when Age was first called for
-// it.
+// sighting is a volume that was made while the clock was ahead, and when Age was first called.
 type sighting struct {
 	volume record.Record
 	at     time.Time

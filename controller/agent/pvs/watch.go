@@ -43,9 +43,8 @@ func (p *PVs) claimChanged(obj any) {
 	}
 }
 
-// watchPVs returns an informer of the PVs that carry this node's label. Without
-// permission to patch PVs the agent can label none, so it watches all PVs of the
-// cluster and keeps those that are this node's.
+// watchPVs returns an informer of the PVs that carry this node's label. Without permission to patch
+// PVs the agent can label none, so it watches all PVs and keeps this node's.
 func (p *PVs) watchPVs() cache.SharedIndexInformer {
 	selector := labels.Set{contract.LabelNode: contract.LabelValue(p.Node.Name())}.String()
 	lw := &cache.ListWatch{

@@ -28,8 +28,7 @@ const (
 	nodesKnown = 1000
 )
 
-// otherNodes remembers which Nodes exist beside this one. Only PVs whose marks disagree make it
-// ask.
+// otherNodes remembers which Nodes exist beside this one. Only marks that disagree make it ask.
 type otherNodes struct {
 	own string // the Node's name
 
@@ -52,8 +51,7 @@ func (o *otherNodes) exists(n identity.Name) identity.Existence {
 	return identity.Unknown
 }
 
-// ask asks the API server about the Node that a mark names, unless an answer is younger than
-// maxAge.
+// ask asks the API server about the Node of a mark, unless an answer is younger than maxAge.
 func (o *otherNodes) ask(ctx context.Context, client kubernetes.Interface, n identity.Name,
 	maxAge time.Duration) identity.Existence {
 	o.mu.Lock()

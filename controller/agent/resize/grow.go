@@ -59,8 +59,7 @@ func (r *Resizer) sync(ctx context.Context, key string) error {
 	return r.publish(ctx, at)
 }
 
-// target returns the claim as a target, nil if no step is needed or if the PV is not
-// one of this node.
+// target returns the claim as a target, nil if no step is needed or the PV is not of this node.
 func (r *Resizer) target(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) *target {
 	if !bound(claim, pv) {
 		return nil

@@ -41,8 +41,7 @@ func (r *Resizer) refuse(ctx context.Context, key string, at *target, why error)
 	return nil
 }
 
-// message returns why the volume cannot grow, and the size that could not be allocated
-// if space is the cause.
+// message returns why the volume cannot grow, and the size that found no space, if that is why.
 func (r *Resizer) message(at *target, why error) (message string, missing int64) {
 	wanted := contract.Bytes(at.claim)
 	var space *fault.SpaceError

@@ -22,8 +22,7 @@ import (
 const (
 	// workers is the number of claims that are handled in parallel.
 	workers = 2
-	// errorFirst and errorLast bound the pause after a step for which the API
-	// server returned an error.
+	// errorFirst and errorLast bound the pause after a step that the API server failed.
 	errorFirst = time.Second
 	errorLast  = 30 * time.Second
 	// pace is the least pause between two such checks.

@@ -73,8 +73,7 @@ func (v *Volumes) Delete(name, pv string) error {
 	return nil
 }
 
-// notOpened returns the error of a pool that this process has not tried to open yet,
-// nil if there is none.
+// notOpened returns the error of a pool that this process has yet to open, nil if there is none.
 func (v *Volumes) notOpened() error {
 	for _, p := range v.Pools.All() {
 		if err := p.Ready(); errors.Is(err, fault.ErrNotOpened) {

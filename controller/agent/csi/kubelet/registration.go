@@ -94,8 +94,7 @@ func (r *Registration) NotifyRegistrationStatus(ctx context.Context, s *registra
 }
 
 // Renew makes the kubelet register the driver again, by a new socket. The kubelet forgets the
-// driver for a moment, so the caller does that only if the registration is no use. It does nothing
-// before Serve.
+// driver for a moment, so that is for a registration of no use. It does nothing before Serve.
 func (r *Registration) Renew() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,8 +103,7 @@ func (r *Registration) Renew() {
 	}
 }
 
-// Ready returns nil if the kubelet has registered the driver, otherwise an error with the
-// kubelet's reason.
+// Ready returns nil if the kubelet has registered the driver, otherwise the kubelet's reason.
 func (r *Registration) Ready() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

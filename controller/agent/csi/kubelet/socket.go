@@ -91,8 +91,7 @@ func (s *Socket) keep(ctx context.Context) {
 	}
 }
 
-// restore makes the file again if there is none, and reports whether it did. Open
-// connections stay open.
+// restore makes the file again if it is gone, and reports whether it did. Connections stay open.
 func (s *Socket) restore() (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -43,8 +43,7 @@ func (t *Target) Publish(pool *volume.Pool, v Volume) error {
 	if err != nil || found.PV == "" || found.State != record.Ready {
 		return err
 	}
-	// The volume may have data from now on, so the record must note that no empty
-	// directory may take its place.
+	// The volume may have data from now on: its record notes that no empty directory may replace it.
 	_, err = pool.Bind(v.Name, volume.Binding{PV: found.PV})
 	return err
 }

@@ -141,9 +141,8 @@ func (t *Targets) copyOf(name, path string) (*os.File, error) {
 	return opened.mount.OpenCopy()
 }
 
-// shows reports whether the mount is of a volume of that name. The mounted directory
-// decides, not the record: a volume must come off even if its disk or its record is
-// gone, or if an older driver mounted it.
+// shows reports whether the mount is of a volume of that name. The mounted directory decides, not
+// the record: a volume must come off without its disk or record, or if an older driver mounted it.
 func shows(i mount.Info, name string) bool { return path.Base(i.Root) == name }
 
 // lockTimeout is how long a call waits for another call for the same target.
