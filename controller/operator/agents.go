@@ -72,8 +72,7 @@ func (a agents) lacks() string {
 }
 
 // installed returns the agents' DaemonSet, nil if there is none. It is read from the cache whose
-// changes begin a pass: a cache of typed objects may lag behind it, and miss the last change for
-// hours.
+// changes begin a pass: one of typed objects may lag behind it for hours.
 func (r *Reconciler) installed(ctx context.Context) (*appsv1.DaemonSet, error) {
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("DaemonSet"))

@@ -106,8 +106,7 @@ func put(status *v1beta1.HostPathProvisionerStatus, now metav1.Time, c v1beta1.C
 	return c.Status
 }
 
-// asOf returns the status as that of a generation of the resource. Every condition was judged again
-// with it.
+// asOf returns the status as that of a generation, with which every condition was judged again.
 func asOf(status v1beta1.HostPathProvisionerStatus, generation int64) v1beta1.HostPathProvisionerStatus {
 	s := *status.DeepCopy()
 	s.ObservedGeneration = generation

@@ -9,8 +9,7 @@ import (
 )
 
 // configMap is the name of the ConfigMap, in the operator's namespace, with the settings for which
-// the resource has no key. Its keys are environment variables of the agent, and settings of the
-// operator.
+// the resource has no key. Its keys are variables of the agent and settings of the operator.
 const configMap = "hostpath-provisioner-settings"
 
 // graceKey is a setting of the operator itself. Agents do not get it.

@@ -121,8 +121,7 @@ func contested(want, have *unstructured.Unstructured, wait time.Duration) string
 }
 
 const (
-	// retryInterval is the time after which a step is tried again that failed for a reason which
-	// ends by itself.
+	// retryInterval is the pause after a step that failed for a reason which ends by itself.
 	retryInterval = 5 * time.Second
 	// patience is for how long such steps may fail before the conditions show it: an API server
 	// that restarts degrades nothing.
@@ -130,8 +129,7 @@ const (
 )
 
 // passesSoon reports whether a step failed for a reason that ends without help, and not for long.
-// The caller tries again and leaves the conditions as they are. Any other result, nil too, begins a
-// new patience.
+// The caller tries again and leaves the conditions. Any other result begins a new patience.
 func (r *Reconciler) passesSoon(err error) bool {
 	if !transient(err) {
 		r.troubledSince = time.Time{}
@@ -143,8 +141,7 @@ func (r *Reconciler) passesSoon(err error) bool {
 	return r.Now().Sub(r.troubledSince) < patience
 }
 
-// transient reports whether an error is that of an API server that is slow, busy, or away for the
-// moment.
+// transient reports whether an error is that of an API server that is slow, busy or away.
 func transient(err error) bool {
 	var network net.Error
 	return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) ||

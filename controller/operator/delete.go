@@ -32,8 +32,7 @@ var checkInterval = timing.Scaled(10 * time.Second)
 
 // delete removes the objects of a resource that is deleted, once no volume is in use: the DaemonSet
 // and its pods first, the CSIDriver last. Until then the agents stay. It never touches data. A
-// resource that is not served, according to the API server, has no objects, and only loses its
-// finalizer.
+// resource that is not served has no objects, and only loses its finalizer.
 func (r *Reconciler) delete(ctx context.Context, cr *v1beta1.HostPathProvisioner) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(cr, finalizer) {
 		return reconcile.Result{}, nil
@@ -174,13 +173,11 @@ func (r *Reconciler) unmountPools(ctx context.Context,
 		message: events.Names(found.Left, listed), available: no})
 }
 
-// otherKinds are the kinds of the objects beside the DaemonSet, in the order in which they are
-// removed.
+// otherKinds are the kinds of the objects beside the DaemonSet, in the order of their removal.
 var otherKinds = []string{"ValidatingWebhookConfiguration", "Service", "RoleBinding", "ClusterRoleBinding", "Role",
 	"ClusterRole", "ServiceAccount", "CSIDriver"}
 
-// removeAll deletes the objects of the kinds, in the order of these, and returns one that is still
-// there, or "".
+// removeAll deletes the objects of the kinds in their order, and returns one still there, or "".
 func (r *Reconciler) removeAll(ctx context.Context, cr *v1beta1.HostPathProvisioner,
 	kinds ...string) (left string, err error) {
 	objects, err := r.objects(cr)

@@ -27,8 +27,7 @@ import (
 //go:embed agent.yaml
 var agentYAML []byte
 
-// agentObjects returns the objects of agent.yaml, which it reads once. The caller must not change
-// them.
+// agentObjects returns the objects of agent.yaml, read once. The caller must not change them.
 var agentObjects = sync.OnceValues(func() (all []*unstructured.Unstructured, err error) {
 	for document := range bytes.SplitSeq(agentYAML, []byte("\n---\n")) {
 		o, err := parse(document)
@@ -210,8 +209,7 @@ func toApply(o any) (*unstructured.Unstructured, error) {
 	return &unstructured.Unstructured{Object: withoutNil(fields).(map[string]any)}, err
 }
 
-// onLinux returns the node selector with the operating system that the agent runs on, unless it has
-// one.
+// onLinux returns the node selector with the agent's operating system, unless it has one.
 func onLinux(selector map[string]string) map[string]string {
 	all := map[string]string{corev1.LabelOSStable: "linux"}
 	maps.Copy(all, selector)

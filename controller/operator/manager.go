@@ -59,8 +59,7 @@ func Scheme() (*runtime.Scheme, error) {
 	return types, errors.Join(scheme.AddToScheme(types), v1beta1.AddToScheme(types))
 }
 
-// Run reconciles until the context ends. Of several operators one does, and another takes over when
-// it ends.
+// Run reconciles until the context ends. Of several operators one does; another takes over from it.
 func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) error {
 	types, err := Scheme()
 	if err != nil {

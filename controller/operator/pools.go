@@ -135,8 +135,7 @@ func set(c *corev1.Container, name, value string) {
 	c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: value})
 }
 
-// volumeName returns the name of the pod's volume for a pool. Older pools may have names that are
-// no labels.
+// volumeName returns the name of the pod's volume for a pool, whose name may be no label.
 func volumeName(pool string) string {
 	if len(validation.IsDNS1123Label("pool-"+pool)) == 0 {
 		return "pool-" + pool

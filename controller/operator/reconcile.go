@@ -45,8 +45,7 @@ type Reconciler struct {
 	applier applier
 	// counted is what PVs used when they were counted last.
 	counted countedUsage
-	// troubledSince is when steps began to fail for a reason that ends by itself, zero if the last
-	// one did not.
+	// troubledSince is when steps began to fail for a reason that ends by itself, else zero.
 	troubledSince time.Time
 	// missingSince is since when agents were missing as they were judged last.
 	missingSince time.Time
@@ -92,8 +91,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{RequeueAfter: again}, nil
 }
 
-// served returns the resource that is served: the oldest one. One that is deleted counts until it
-// is gone.
+// served returns the resource that is served, the oldest. A deleted one counts until it is gone.
 func served(ctx context.Context, from client.Reader) (*v1beta1.HostPathProvisioner, error) {
 	var all v1beta1.HostPathProvisionerList
 	if err := from.List(ctx, &all); err != nil || len(all.Items) == 0 {

@@ -61,8 +61,7 @@ func verdictOf(status v1beta1.HostPathProvisionerStatus, l layout, a agents, rea
 	return verdict{reason: "Degraded", message: a.counts()}
 }
 
-// onClaimsNotReady returns what the user has to do for the pools on claims, and what these wait
-// for.
+// onClaimsNotReady returns what users have to do for the pools on claims, and what these wait for.
 func (l layout) onClaimsNotReady() (problems []refusal, waits []string) {
 	for _, s := range l.claims.States {
 		for _, p := range s.Problems {

@@ -76,13 +76,11 @@ var shared = map[string][]string{
 	// OpenShift adds the account's pull secrets, and again if they are removed. Administrators add
 	// those of a private registry.
 	"ServiceAccount": {".secrets", ".imagePullSecrets"},
-	// cert-manager injects the authorities of a certificate that it issues; AKS adds a selector to
-	// every webhook.
+	// cert-manager injects the authorities of its certificates; AKS adds a selector to webhooks.
 	"ValidatingWebhookConfiguration": {".clientConfig.caBundle", ".namespaceSelector"},
 }
 
-// sharedWithOthers reports whether the field is, or lies in, one that others set on objects of the
-// kind.
+// sharedWithOthers reports whether the field is in one that others set on objects of the kind.
 func sharedWithOthers(kind string, p fieldpath.Path) bool {
 	text := p.String()
 	if kind == "ValidatingWebhookConfiguration" { // its fields are those of the item of a list: .webhooks[name="..."]

@@ -64,8 +64,7 @@ func (l *layout) tune(data map[string]string) {
 }
 
 // pass passes the settings to the agent's container. Flags take precedence over variables, so the
-// kubelet's directory is replaced where it is: in the arguments, and in the pod's volumes and
-// mounts.
+// kubelet's directory is replaced in the arguments, and in the pod's volumes and mounts.
 func (l *layout) pass(pod *corev1.PodSpec) {
 	agent := &pod.Containers[0]
 	for _, name := range slices.Sorted(maps.Keys(l.tuned)) {
@@ -90,8 +89,7 @@ func (l *layout) pass(pod *corev1.PodSpec) {
 	}
 }
 
-// below returns a path of the kubelet's directory as a path of the other one, and any other path as
-// it is.
+// below returns a path of the kubelet's directory as one of the other, and any other path as it is.
 func below(path, dir string) string {
 	if rest, ok := strings.CutPrefix(path, kubeletDir+"/"); ok {
 		return dir + "/" + rest

@@ -16,8 +16,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/poolmount"
 )
 
-// stale is the number of intervals without a result after which the filesystem counts as not
-// responding.
+// stale is the number of intervals without a result after which the filesystem does not respond.
 const stale = 5
 
 // holder keeps a filesystem mounted, and has the result of the last check.

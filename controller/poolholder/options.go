@@ -76,8 +76,7 @@ func ParseHold(args []string, out io.Writer) (*Options, error) {
 	return o, nil
 }
 
-// ParseUnmount reads the command line of unmount. It returns nil options if it only printed help to
-// out.
+// ParseUnmount reads the command line of unmount. The options are nil if it only printed help.
 func ParseUnmount(args []string, out io.Writer) (*Options, error) {
 	o := &Options{}
 	f := pflag.NewFlagSet("unmount", pflag.ContinueOnError)
@@ -89,8 +88,7 @@ func ParseUnmount(args []string, out io.Writer) (*Options, error) {
 	return o, nil
 }
 
-// parse reads and validates the flags that both commands have. ok is false if the command must not
-// run.
+// parse reads and validates the flags of both commands. ok is false if the command must not run.
 func (o *Options) parse(f *pflag.FlagSet, args []string, help string, out io.Writer) (ok bool, err error) {
 	f.StringVar(&o.Path, "path", "", "the directory of the pool, on the host and in this container; required")
 	f.StringVar(&o.Owner.Pool, "pool", "", "name of the pool: what is mounted for another one stays")

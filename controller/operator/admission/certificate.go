@@ -101,8 +101,7 @@ func due(data map[string][]byte, host string, now time.Time) bool {
 }
 
 // renew makes a certificate with an authority of its own, whose key is not kept. The authorities
-// include the one before: until all operators serve the new certificate, the API server must accept
-// both.
+// include the one before: until all operators serve the new one, both must be accepted.
 func renew(before map[string][]byte, host string, now time.Time) (map[string][]byte, error) {
 	chain, key, err := cert.GenerateSelfSignedCertKey(host, nil, nil)
 	if err != nil {

@@ -57,8 +57,7 @@ const (
 	readFor = 5 * time.Second
 	// atOnce is how many requests are handled at one time.
 	atOnce = 16
-	// perSecond and burst are the requests of one address; hosts is for how many addresses they are
-	// counted.
+	// perSecond and burst are the requests of an address; hosts is how many addresses are counted.
 	perSecond, burst = 10, 50
 	hosts            = 256
 )

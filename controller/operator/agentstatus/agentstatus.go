@@ -47,8 +47,7 @@ type Observed struct {
 
 // State is the state of the agents.
 type State struct {
-	// Desired is the number of agents that there should be, and Ready the number of those that are
-	// ready.
+	// Desired is the number of agents that there should be, and Ready that of the ready ones.
 	Desired, Ready int
 	// Rolling is set while pods of an older template run or end, and until the last new one is
 	// ready.

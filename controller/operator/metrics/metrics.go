@@ -31,8 +31,7 @@ var (
 type State struct {
 	// Status is that of the resource that is served; nil if there is none.
 	Status *v1beta1.HostPathProvisionerStatus
-	// Desired and Ready are numbers of nodes: those that should have an agent, and those that have
-	// a ready one.
+	// Desired and Ready are numbers of nodes: that should have an agent, and have a ready one.
 	Desired, Ready int
 	// Expires is when the webhook's certificate does; zero if there is none.
 	Expires time.Time
@@ -40,8 +39,7 @@ type State struct {
 
 // Collector exports the state, which it reads at every scrape.
 type Collector struct {
-	// Elected is closed when this process reconciles. Until then nothing is read: the cache may not
-	// have started.
+	// Elected is closed when this process reconciles. Before, the cache may not have started.
 	Elected <-chan struct{}
 	// Read reads the state.
 	Read func(context.Context) (State, error)

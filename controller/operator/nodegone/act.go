@@ -21,8 +21,7 @@ import (
 const topic = "node gone"
 
 // handleAll handles the PVs of a node that seems to be gone, and returns how many are in which
-// state. It counts a PV that it could not handle as one that is being removed, so that it is tried
-// again soon.
+// state. One that it could not handle counts as being removed, so that it is tried again soon.
 func (r *Reconciler) handleAll(ctx context.Context, pvs []corev1.PersistentVolume) (tally, error) {
 	t, facts := tally{}, &reader{Reconciler: r, known: map[place]identity.NodeFacts{}}
 	var errs []error
@@ -37,8 +36,7 @@ func (r *Reconciler) handleAll(ctx context.Context, pvs []corev1.PersistentVolum
 	return t, errors.Join(errs...)
 }
 
-// handle reports a PV whose volume is lost with its node, or may be, or takes the next step of its
-// policy.
+// handle reports a PV whose volume may be lost with its node, or takes the next step of its policy.
 func (r *Reconciler) handle(ctx context.Context, pv *corev1.PersistentVolume, known *reader) (state, error) {
 	h, _ := identity.HomeOf(pv)
 	f, err := known.facts(ctx, pv.Name, h)

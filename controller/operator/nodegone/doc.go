@@ -13,6 +13,5 @@
 // Node of its name that exists has the volumes, Ready or not, unless an administrator gives them up
 // by an annotation. PVs without the mark of this cluster are only reported.
 //
-// The package deletes objects of the API server, never a directory: that is on the disk of the lost
-// node.
+// The package deletes objects of the API server, no directory: that is on the lost node's disk.
 package nodegone

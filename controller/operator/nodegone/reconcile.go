@@ -32,13 +32,11 @@ var (
 	releaseInterval = timing.Scaled(5 * time.Second)
 )
 
-// Reconciler handles the PVs and the capacity objects of nodes that are gone. Register it once with
-// a manager.
+// Reconciler handles PVs and capacity objects of nodes that are gone. Register it with a manager.
 type Reconciler struct {
 	// Namespace is that of the agents and of their capacity objects.
 	Namespace string
-	// Cache has PVs, capacity objects, and the metadata of nodes, with the indexes that Register
-	// makes.
+	// Cache has PVs, capacity objects and metadata of nodes, with the indexes of Register.
 	Cache client.Reader
 	// Live reads whatever is decided by, and writes.
 	Live   kubernetes.Interface

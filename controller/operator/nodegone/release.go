@@ -98,8 +98,7 @@ func (r *Reconciler) claimOf(ctx context.Context, pv *corev1.PersistentVolume) (
 	return claim, nil
 }
 
-// deleteClaim deletes the claim. It does nothing if the claim is being deleted, or is not yet
-// bound.
+// deleteClaim deletes the claim, unless that is being deleted or is not yet bound.
 func (r *Reconciler) deleteClaim(ctx context.Context, s step, claim *corev1.PersistentVolumeClaim) error {
 	if claim.DeletionTimestamp != nil || claim.Spec.VolumeName == "" {
 		return nil

@@ -11,8 +11,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 )
 
-// retained reports whether no agent deletes the directory of the PV, now or at the end of a
-// migration.
+// retained reports whether no agent deletes the PV's directory, now or at the end of a migration.
 func retained(pv *corev1.PersistentVolume) bool {
 	return pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain &&
 		pv.Annotations[contract.AnnPolicy] == ""
@@ -26,8 +25,7 @@ func (s step) noted() bool {
 
 // retain sets the PV's reclaim policy to Retain and notes the former one. It removes the annotation
 // of a migration, which would restore the former policy. If the Node's annotation gives the PV up,
-// it notes the Node's UID: the agent then no longer expects the PV's pool, and opens one on a new
-// disk.
+// it notes the Node's UID: the agent no longer expects the pool, and opens one on a new disk.
 func (r *Reconciler) retain(ctx context.Context, s step) error {
 	f, ok, err := r.gone(ctx, s)
 	if !ok || err != nil {

@@ -132,8 +132,7 @@ func (k *Reconciler) whileServed(ctx context.Context) error {
 	}
 }
 
-// watch returns a channel that receives after changes of the objects and of their owner, until the
-// context ends.
+// watch returns a channel that receives after changes of the objects and of their owner.
 func (k *Reconciler) watch(ctx context.Context, own cache.Cache) (<-chan struct{}, error) {
 	changed := make(chan struct{}, 1)
 	wake := func() { sleep.Wake(changed) }

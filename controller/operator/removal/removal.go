@@ -21,9 +21,8 @@ import (
 // listed is how many objects the error names.
 const listed = 10
 
-// Forms are those that cannot always be removed: pods cannot end without the agents of the first
-// two, and resources cannot without the operator. Pods with hostPath volumes and with disks need no
-// agent.
+// Forms cannot always be removed: pods cannot end without the agents of the first two, and
+// resources cannot without the operator. Pods with hostPath volumes and with disks need no agent.
 var Forms = []string{"csi", "both", "operator"}
 
 // Check returns an error that names what needs the form: pods that have not ended and have CSI
@@ -49,8 +48,7 @@ func Check(ctx context.Context, from client.Reader, form string) error {
 	return fmt.Errorf("%s: %s", what, events.Names(users, listed))
 }
 
-// resources returns the HostPathProvisioners. Where their definition does not exist, there are
-// none.
+// resources returns the HostPathProvisioners, none where their definition does not exist.
 func resources(ctx context.Context, from client.Reader) (names []string, err error) {
 	var all v1beta1.HostPathProvisionerList
 	if err := from.List(ctx, &all); err != nil && !meta.IsNoMatchError(err) {

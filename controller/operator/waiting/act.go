@@ -106,8 +106,7 @@ type place struct {
 }
 
 // placeOf returns the place of a claim of the class. ok is false if the claim waits for no agent:
-// it is bound, deleted, of another provisioner, filled by a populator, or the scheduler has yet to
-// choose a node.
+// it is bound, deleted, of another provisioner or populator, or the scheduler has yet to choose.
 func placeOf(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) (p place, ok bool) {
 	if claim.Spec.VolumeName != "" || claim.DeletionTimestamp != nil || contract.Populated(claim) {
 		return place{}, false

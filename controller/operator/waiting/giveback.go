@@ -15,8 +15,7 @@ import (
 
 // giveBack removes the scheduler's choice of a node that was deleted since. node is the Node of
 // that name, nil if there is none. It reports whether the claim waits for that node no longer: it
-// may have been given back or bound since it was read. It does nothing if node may be the chosen
-// one.
+// may have been given back or bound since. It does nothing if node may be chosen.
 func (r *Reconciler) giveBack(ctx context.Context, claim *corev1.PersistentVolumeClaim, p place,
 	node *corev1.Node) (bool, error) {
 	now, err := live.Claim(ctx, r.Live, record.Owner{Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID)})

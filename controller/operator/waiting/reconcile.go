@@ -60,8 +60,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(r.pending)).Complete(r)
 }
 
-// pending returns requests for the claims of a class that are not bound: the class may be created
-// after them.
+// pending returns requests for the unbound claims of a class, which may be created after them.
 func (r *Reconciler) pending(ctx context.Context, sc client.Object) (requests []reconcile.Request) {
 	var all corev1.PersistentVolumeClaimList
 	if err := r.Cache.List(ctx, &all); err != nil {
