@@ -84,8 +84,7 @@ func printDevicesAs(format string, out io.Writer, reports []device.Report) error
 	return printDevices(out, reports)
 }
 
-// askDevices asks the process of this container. failure is why its last comparison failed, "" if
-// it did not.
+// askDevices asks the process of this container. failure is why its last comparison failed, or "".
 func askDevices(ctx context.Context, address string) (reports []device.Report, failure string, err error) {
 	p := process{"process", "--metrics-addr", address, 10 * time.Second}
 	header, err := p.ask(ctx, http.MethodGet, device.Path, nil, &reports)

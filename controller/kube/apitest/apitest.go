@@ -19,8 +19,7 @@ import (
 // Answer returns the status and the object that a request gets.
 type Answer func(*http.Request) (status int, object any)
 
-// Client returns a client of an API server until the test ends. Requests are JSON,
-// so that answer can read them.
+// Client returns a client of an API server until the test ends, with requests in JSON for answer.
 func Client(t *testing.T, answer Answer) kubernetes.Interface {
 	t.Helper()
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -57,8 +57,7 @@ func Bytes(claim *corev1.PersistentVolumeClaim) int64 {
 	return WholeBytes(claim.Spec.Resources.Requests.Storage())
 }
 
-// NamesNode reports whether an annotation of the user, not the scheduler, places
-// the claim on a node.
+// NamesNode reports whether the user's annotation, not the scheduler, places the claim on a node.
 func NamesNode(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Annotations[AnnProvisionOnNode] != ""
 }

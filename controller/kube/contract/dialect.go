@@ -28,12 +28,10 @@ type Dialect struct {
 	// OnlyNode is set if the provisioner is for clusters of one node: a claim that
 	// names no node, of a class that binds at once, is that node's.
 	OnlyNode bool
-	// PathParameter is the class parameter that names the parent of new directories,
-	// "" if there is none.
+	// PathParameter is the class parameter that names the parent of new directories, if any.
 	PathParameter string
 
-	// directories returns the names that the provisioner gives to a directory. New
-	// directories get the first.
+	// directories returns the provisioner's names of a directory. New directories get the first.
 	directories func(pv string, claim *corev1.ObjectReference) []string
 	// annotations are those of its PVs, except AnnProvisionedBy.
 	annotations []annotation
@@ -124,8 +122,7 @@ func (d *Dialect) IsUnpinned(pv *corev1.PersistentVolume) bool {
 }
 
 // Validate returns the directory of a PV. It returns an error unless the PV has the form that the
-// provisioner gives to its PVs. It compares neither nodes nor names; see NodeAnnotations and
-// CheckNames.
+// provisioner gives to its PVs. It compares no nodes or names; see CheckNames.
 func (d *Dialect) Validate(pv *corev1.PersistentVolume, at Place) (path string, err error) {
 	switch path = DirectoryOf(pv); {
 	case pv.Spec.HostPath == nil && !d.local:

@@ -104,8 +104,7 @@ func successor(was, now *corev1.PersistentVolume, at Place) *corev1.PersistentVo
 	return pv
 }
 
-// Policy returns the PV's reclaim policy, or during a migration the one that the PV
-// gets at its end.
+// Policy returns the PV's reclaim policy, during a migration the one that the PV gets at its end.
 func Policy(pv *corev1.PersistentVolume) corev1.PersistentVolumeReclaimPolicy {
 	if later := pv.Annotations[AnnPolicy]; later != "" {
 		return corev1.PersistentVolumeReclaimPolicy(later)

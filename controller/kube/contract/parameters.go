@@ -13,14 +13,12 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// KubernetesPrefix is the prefix of the class parameters and volume attributes that
-// Kubernetes reserves.
+// KubernetesPrefix begins class parameters and volume attributes that Kubernetes reserves.
 const KubernetesPrefix = "csi.storage.k8s.io/"
 
 // Keys of class parameters and volume attributes; StoragePool is another.
 const (
-	// FSType is the filesystem type of CSI PVs. Nothing is formatted; a PV that
-	// has a type gets its pod's fsGroup.
+	// FSType is the type of CSI PVs. Nothing is formatted; a PV with a type gets its pod's fsGroup.
 	FSType = KubernetesPrefix + "fstype"
 	// QuotaParameter is required, best-effort or none; absent means best-effort.
 	QuotaParameter = "quota"
@@ -29,8 +27,7 @@ const (
 	// ModeParameter is the octal mode of a volume's directory; absent means the
 	// agent's --directory-mode.
 	ModeParameter = "mode"
-	// UIDParameter and GIDParameter are the owner and the group of a volume's
-	// directory; absent means root.
+	// UIDParameter and GIDParameter are owner and group of a volume's directory, by default root.
 	UIDParameter = "uid"
 	GIDParameter = "gid"
 	// SizeAttribute is the size of an ephemeral inline volume.

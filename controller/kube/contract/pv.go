@@ -38,8 +38,7 @@ func ReclaimPolicy(given corev1.PersistentVolumeReclaimPolicy,
 	return cmp.Or(given, ptr.Deref(c.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete))
 }
 
-// Released reports whether the PV's claim was deleted. A PV is Failed if its
-// deletion failed after that.
+// Released reports whether the PV's claim was deleted. A PV is Failed if its deletion failed.
 func Released(pv *corev1.PersistentVolume) bool {
 	return pv.Status.Phase == corev1.VolumeReleased || pv.Status.Phase == corev1.VolumeFailed
 }

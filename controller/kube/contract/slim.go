@@ -26,10 +26,9 @@ var ResizeConditions = []corev1.PersistentVolumeClaimConditionType{
 	corev1.PersistentVolumeClaimNodeResizeError,
 }
 
-// Slim returns a copy of a claim with only the fields that the agent and the provisioner
-// library read, and without repeated access modes. Any user can create claims that an agent
-// keeps in memory, so each field of the copy has a bounded length. The copy must not be written
-// to the API server.
+// Slim returns a copy of a claim with only the fields that the agent and the provisioner library
+// read, and without repeated access modes. Any user can create claims that an agent keeps in
+// memory, so each field of the copy has a bounded length. It is never written back.
 func Slim(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		TypeMeta: claim.TypeMeta,

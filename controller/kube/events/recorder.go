@@ -24,18 +24,16 @@ import (
 const (
 	// Component is the source of all events.
 	Component = "hostpath-provisioner"
-	// RepeatAfter is the time after which an event of the same object and topic is
-	// recorded again. By default the API server deletes events after an hour, so a
-	// claim that still waits then gets a new one.
+	// RepeatAfter is the time after which an event of the same object and topic is recorded again. The
+	// API server deletes events after an hour, and a claim that waits then gets a new one.
 	RepeatAfter = time.Hour
 	// maxEventName is the limit of Kubernetes on the name of an object.
 	maxEventName = 253
 )
 
-// Recorder records the events of one agent. Warn and Note record an event once: its
-// name is computed from the object and the topic, so the API server refuses a second
-// one, of this agent after a restart or of another node's agent. The embedded
-// recorder aggregates repeated events instead.
+// Recorder records the events of one agent. Warn and Note record an event once: its name is
+// computed from the object and the topic, so the API server refuses a second one, of this agent
+// after a restart or of another's. The embedded recorder aggregates events instead.
 type Recorder struct {
 	record.EventRecorder
 	broadcaster record.EventBroadcaster
@@ -65,9 +63,8 @@ func NewOf(client kubernetes.Interface, source corev1.EventSource) *Recorder {
 // Close stops the embedded recorder. Warn and Note still record.
 func (r *Recorder) Close() { r.broadcaster.Shutdown() }
 
-// Warn records an event of type Warning about obj. It does nothing if this agent
-// recorded the topic within RepeatAfter, or if the API server has the event. It logs
-// an error; the next call then tries again.
+// Warn records an event of type Warning about obj. It does nothing if this agent recorded the topic
+// within RepeatAfter, or the API server has the event. It logs an error; the next call retries.
 func (r *Recorder) Warn(ctx context.Context, obj corev1.ObjectReference, topic, reason, message string) {
 	r.once(ctx, corev1.EventTypeWarning, obj, topic, reason, message)
 }
@@ -164,8 +161,7 @@ func Hash(parts ...string) uint64 {
 	return h.Sum64()
 }
 
-// namespaceOf returns the namespace of events about obj: its own, or default for an
-// object without a namespace.
+// namespaceOf returns the namespace of events about obj: its own, or default for one without.
 func namespaceOf(obj corev1.ObjectReference) string {
 	return cmp.Or(obj.Namespace, metav1.NamespaceDefault)
 }

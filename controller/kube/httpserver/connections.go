@@ -35,8 +35,7 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// add adds the connection, and returns the one to close, nil if there is room. It may be the
-// new one.
+// add adds the connection, and returns the one to close, maybe the new one, nil if there is room.
 func (c *connections) add(conn net.Conn) (victim net.Conn) {
 	client := conn.RemoteAddr().String()
 	if host, _, err := net.SplitHostPort(client); err == nil {

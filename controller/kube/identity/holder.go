@@ -68,8 +68,7 @@ func UsesOfPod(pod *corev1.Pod) (all []Use) {
 	return all
 }
 
-// InlinePools returns the pools of the ephemeral inline volumes of a pod that has not ended, each
-// once.
+// InlinePools returns the pools of the inline volumes of a pod that has not ended, each once.
 func InlinePools(pod *corev1.Pod) (pools []string) {
 	if contract.PodEnded(pod) {
 		return nil
@@ -111,8 +110,7 @@ func (h Holder) MayEnd(uses []Use) Finding {
 	return Finding{Answer: Ours}
 }
 
-// needs reports whether the object needs the holder: Ours if it does, Foreign if it is of another
-// pool or node.
+// needs reports whether the object needs the holder: Foreign if it is of another pool or node.
 func (h Holder) needs(u Use) Answer {
 	if u.Pool != "" && u.Pool != h.Pool || u.Pool == "" && !within(u.Path, h.Path) {
 		return Foreign

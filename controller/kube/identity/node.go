@@ -17,11 +17,9 @@ const (
 	NotLost Loss = iota
 	// NodeAbsent is the loss with a node that does not exist any more.
 	NodeAbsent
-	// VolumeMissing is the loss of a volume whose pool came to the Node that was made again,
-	// without the volume.
+	// VolumeMissing is the loss of a volume whose pool came to the new Node without the volume.
 	VolumeMissing
-	// GivenUp is the loss that an administrator confirmed with the annotation contract.AnnGiveUp on
-	// the Node.
+	// GivenUp is the loss that an administrator confirmed with contract.AnnGiveUp on the Node.
 	GivenUp
 )
 
@@ -59,8 +57,7 @@ func GivesUp(annotation, nodeUID, pvNodeUID, pool string) bool {
 }
 
 // NodeGone answers whether the volume of a PV was lost with its node, so that it may be given up.
-// It is Ours if it was, and Foreign if the node answers. Unclear has no reason while the grace
-// period runs.
+// It is Ours then, and Foreign if the node answers. Unclear has no reason in the grace period.
 //
 //	a Node of the name     the volume is given up if
 //	exists                 the Node's annotation gives it up, and its agent reports the pool as not open
@@ -103,8 +100,7 @@ func (f *NodeFacts) lost() (Loss, Finding) {
 	return NodeAbsent, Finding{Answer: Ours}
 }
 
-// madeAgain is the reason for a PV whose Node was made again, and whose agent has not bound the
-// volume since.
+// madeAgain is the reason for a PV whose Node was made again, and whose volume is not bound since.
 func (f *NodeFacts) madeAgain() string {
 	return fmt.Sprintf("node %s was made again (UID %s, this PV has %s), and its agent does not have this volume "+
 		"yet: have the agent ready, with the disk of pool %s at its path. If the disk is lost: kubectl annotate "+

@@ -32,8 +32,7 @@ type Object struct {
 	// UID and Created are the PV's own.
 	UID     string
 	Created time.Time
-	// Successor is set if the PV replaced the recorded one in a migration that the record's journal
-	// proves.
+	// Successor: the PV replaced the recorded one in a migration that the record's journal proves.
 	Successor bool
 	// Confirmed is set if an administrator named the PV's UID on the PV.
 	Confirmed bool
@@ -93,8 +92,7 @@ type Home struct {
 	Missing  string // the agent's report, as PoolMissing or VolumeIsMissing has it
 }
 
-// HomeOf returns the home of a PV. ok is false if the PV is not one of the provisioners', or names
-// no node.
+// HomeOf returns the home of a PV. ok is false if it is not of the provisioners, or names no node.
 func HomeOf(pv *corev1.PersistentVolume) (h Home, ok bool) {
 	a := pv.Annotations
 	h = Home{NodeUID: a[contract.AnnNodeUID], Pool: a[contract.AnnPool], Cluster: a[contract.AnnCluster],

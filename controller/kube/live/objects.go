@@ -41,9 +41,8 @@ func PV(ctx context.Context, client kubernetes.Interface, name string) (*corev1.
 	return found(pv, err, "read PV "+name)
 }
 
-// Claim returns the claim that owns a volume, nil if it is gone, even if a claim of
-// another UID has its name. If a sidecar passed only the claim's UID on, Claim reads
-// all claims. An error is an Unanswered.
+// Claim returns the claim that owns a volume, nil if it is gone, even if a claim of another UID has
+// its name. If a sidecar passed only its UID on, Claim reads all. An error is an Unanswered.
 func Claim(ctx context.Context, client kubernetes.Interface, o record.Owner) (*corev1.PersistentVolumeClaim, error) {
 	if o.Name == "" {
 		return claimByUID(ctx, client, o.UID)

@@ -39,15 +39,13 @@ func ListPVs(ctx context.Context, client kubernetes.Interface, selector string,
 		})
 }
 
-// EachClaim calls f for every claim of the cluster until f returns false. The error
-// is an Unanswered.
+// EachClaim calls f for every claim until f returns false. The error is an Unanswered.
 func EachClaim(ctx context.Context, client kubernetes.Interface, f func(*corev1.PersistentVolumeClaim) bool) error {
 	_, err := ListClaims(ctx, client, f)
 	return err
 }
 
-// ListClaims is EachClaim. It returns the resourceVersion of the list, from which a watch
-// can start.
+// ListClaims is EachClaim, and returns the resourceVersion of the list, to start a watch from.
 func ListClaims(ctx context.Context, client kubernetes.Interface,
 	f func(*corev1.PersistentVolumeClaim) bool) (version string, err error) {
 	return listClaims(ctx, client, metav1.NamespaceAll, f)

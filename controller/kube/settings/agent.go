@@ -82,8 +82,7 @@ var volumes = []Setting{
 		Help: "capacity that new PVs show: request, or filesystem for the whole disk's size, as older provisioners show it. The agent allocates the request either way"},
 }
 
-// driver returns the settings of the CSI driver. It accepts the arguments of the kubevirt CSI
-// driver.
+// driver returns the settings of the CSI driver, which has the arguments of kubevirt's.
 func driver(version string) []Setting {
 	return []Setting{
 		{Flag: "endpoint", Kind: text, Help: "socket of the CSI driver, such as unix:///csi/csi.sock"},

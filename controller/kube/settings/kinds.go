@@ -25,8 +25,7 @@ type Kind struct {
 	shown string // the type in --help
 	// Want describes the values that are accepted, as in "set it to ...".
 	Want string
-	// store reports whether it accepts a value, and stores what it parses from it in *target,
-	// unless target is nil.
+	// store reports whether it accepts a value, and stores what it parses in *target, if not nil.
 	store func(value string, target any) bool
 }
 
@@ -50,8 +49,7 @@ func kind[T any](shown, want string, parse func(string) (T, error), accept func(
 
 const (
 	aboveZero = "a number above zero"
-	// defaultNamespaces are those in which the local-path provisioner's own manifests, k3s and kind
-	// run it.
+	// defaultNamespaces are where the local-path provisioner's manifests, k3s and kind run it.
 	defaultNamespaces = "kube-system,local-path-storage"
 )
 
@@ -148,8 +146,7 @@ func isSize(q resource.Quantity) bool {
 	return q.Sign() >= 0 && contract.WholeBytes(&q) < math.MaxInt64
 }
 
-// parseList returns the elements of a comma-separated list, with spaces around them, that are not
-// empty.
+// parseList returns the elements of a comma-separated list, trimmed, that are not empty.
 func parseList(value string) (all []string, err error) {
 	for s := range strings.SplitSeq(value, ",") {
 		if s = strings.TrimSpace(s); s != "" {
