@@ -32,13 +32,14 @@ func TestInspectDisks(t *testing.T) {
 	address := devicesServer(t, []device.Report{
 		{Device: "/dev/disk/by-id/a", ID: "wwn-1", Bytes: 10 << 30, State: device.Wiping, PV: "local-n-a", Wiped: 100, Verified: 50, WipeBytes: 100},
 		{Device: "/dev/b\x1b[2J", Bytes: 512, State: device.Refused, Why: "it carries an xfs filesystem"},
+		{Device: "/dev/e\u200b", State: device.Refused},
 		{Device: "/dev/d", State: device.Error, Why: "it fails", Retry: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
 		{Device: "/dev/c", State: device.Unclear, PV: "local-n-c", Confirm: device.AnnConfirmed + "=naa.5"},
 	})
 	for format, want := range map[string][]string{
 		"table": {"DEVICE", "/dev/disk/by-id/a  ", "wwn-1", "10Gi", "wiping 75%", "local-n-a", `"/dev/b\x1b[2J"`, "refused", "it carries an xfs filesystem", "it fails; tried again at 2026-01-02T03:04:05Z",
 			"\n  kubectl annotate pv local-n-c hostpath-provisioner.kubevirt.io/disk-confirmed=naa.5\n"},
-		"json": {`"device": "/dev/disk/by-id/a"`, `"state": "refused"`, `"wipeBytes": 100`},
+		"json": {`"device": "/dev/disk/by-id/a"`, `"device": "/dev/e\u200b"`, `"state": "refused"`, `"wipeBytes": 100`},
 		"yaml": {"- bytes: 10737418240", "  device: /dev/disk/by-id/a", "  state: wiping"},
 	} {
 		var out strings.Builder
