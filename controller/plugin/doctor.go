@@ -19,8 +19,8 @@ func (s *session) doctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the installation for what will hurt",
-		Long: "doctor checks agents, pools, classes, volumes and the cluster, and says what will hurt and how to mend it. What\n" +
-			"cannot be read is unknown, never ok.\n\n" +
+		Long: "doctor checks agents, pools, classes, volumes and the cluster, and says what will hurt and how to mend it.\n" +
+			"What cannot be read is unknown, never ok.\n\n" +
 			"It exits with 0 if it found nothing, with 1 if there are warnings or something is unknown, and with 2 if\n" +
 			"something is critical. With --fail-on=critical warnings and unknowns exit with 0, too. Without an answer of the\n" +
 			"API server it exits with 1.\n\n" +
@@ -34,8 +34,8 @@ func (s *session) doctorCommand() *cobra.Command {
 		RunE:    func(c *cobra.Command, _ []string) error { return s.doctor(c.Context(), failOn, measure) },
 	}
 	c.Flags().StringVar(&failOn, "fail-on", failOn, "the verdict from which the exit code is not 0: warning or critical")
-	c.Flags().BoolVar(&measure, "measure", false, "also measure how fast kube-controller-manager is: creates 80 claims without a class\n"+
-		"in your namespace, which get no volume, and deletes them again")
+	c.Flags().BoolVar(&measure, "measure", false, "also measure how fast kube-controller-manager is: creates 80 claims\n"+
+		"without a class in your namespace, which get no volume, and deletes them again")
 	return c
 }
 
@@ -91,8 +91,8 @@ func (s *session) printDiagnosis(rows []doctor.Row) error {
 }
 
 // verdicts are the colors of verdicts.
-var verdicts = map[doctor.Verdict]view.Paint{doctor.Critical: view.Red, doctor.Warning: view.Yellow, doctor.Unknown: view.Gray,
-	doctor.OK: view.Green}
+var verdicts = map[doctor.Verdict]view.Paint{doctor.Critical: view.Red, doctor.Warning: view.Yellow,
+	doctor.Unknown: view.Gray, doctor.OK: view.Green}
 
 // printRows prints the rows as a table, or broken into lines on a terminal, which is narrower.
 func (s *session) printRows(rows []doctor.Row) error {
@@ -100,7 +100,8 @@ func (s *session) printRows(rows []doctor.Row) error {
 	var b strings.Builder
 	for _, r := range rows {
 		t.Add(r.Verdict, r.Check, r.Object, r.Why, r.Fix, r.Page)
-		fmt.Fprintf(&b, "%s %s", s.style.Paint(verdicts[r.Verdict], fmt.Sprintf("%-8s", r.Verdict)), s.style.Paint(view.Bold, r.Check))
+		fmt.Fprintf(&b, "%s %s", s.style.Paint(verdicts[r.Verdict], fmt.Sprintf("%-8s", r.Verdict)),
+			s.style.Paint(view.Bold, r.Check))
 		if r.Object != "" {
 			b.WriteString(": " + view.Printable(r.Object))
 		}

@@ -20,12 +20,12 @@ func (s *session) reportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report",
 		Short: "Write what people who help need into a ZIP archive",
-		Long: "report writes the objects of the installation, the agents' metrics, pools and logs of the last hour, and what doctor\n" +
-			"finds, into one archive. Its MANIFEST.txt lists what is inside, and what is missing and why.\n\n" +
+		Long: "report writes the objects of the installation, the agents' metrics, pools and logs of the last hour, and\n" +
+			"what doctor finds, into one archive. Its MANIFEST.txt lists what is inside, and what is missing and why.\n\n" +
 			"It reads no Secret. Annotations, claims' labels and other people's storage are left out; names of namespaces,\n" +
 			"claims, nodes and images are inside. Look at it before you give it away.\n\n" +
-			"Permissions: those of doctor; list events of all namespaces; get pods/log in the agents' namespace. What you may\n" +
-			"not read is missing in the archive.",
+			"Permissions: those of doctor; list events of all namespaces; get pods/log in the agents' namespace. What\n" +
+			"you may not read is missing in the archive.",
 		Example: "  kubectl hpp report\n  kubectl hpp report -f report.zip",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return s.report(c.Context(), file, force) },

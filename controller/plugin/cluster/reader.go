@@ -117,8 +117,8 @@ func (r Reader) DaemonSets(ctx context.Context) List[appsv1.DaemonSet] {
 
 // Resources lists the resources of the operator. It is empty if the cluster has no such kind.
 func (r Reader) Resources(ctx context.Context) (all List[hpp.HostPathProvisioner]) {
-	data, err := r.Client.CoreV1().RESTClient().Get().AbsPath("/apis", hpp.GroupVersion().Group, hpp.GroupVersion().Version,
-		"hostpathprovisioners").DoRaw(ctx)
+	data, err := r.Client.CoreV1().RESTClient().Get().AbsPath("/apis", hpp.GroupVersion().Group,
+		hpp.GroupVersion().Version, "hostpathprovisioners").DoRaw(ctx)
 	var list hpp.HostPathProvisionerList
 	if err == nil {
 		err = json.Unmarshal(data, &list)

@@ -20,11 +20,13 @@ import (
 func agentsRun(f *Facts) []finding {
 	all := unread(f.Agents.Unknown, f.DaemonSets.Unknown, f.Nodes.Unknown)
 	if len(all) == 0 && len(f.Agents.Items) == 0 && len(f.DaemonSets.Items) == 0 {
-		return []finding{{Critical, "", "no agent of hostpath-provisioner runs in this cluster", "install it: see docs/install.md"}}
+		return []finding{{Critical, "", "no agent of hostpath-provisioner runs in this cluster",
+			"install it: see docs/install.md"}}
 	}
 	for i := range f.DaemonSets.Items {
 		d := &f.DaemonSets.Items[i]
-		object, fix := "DaemonSet "+d.Namespace+"/"+d.Name, fmt.Sprintf("kubectl -n %s describe daemonset %s", d.Namespace, d.Name)
+		object, fix := "DaemonSet "+d.Namespace+"/"+d.Name, fmt.Sprintf("kubectl -n %s describe daemonset %s",
+			d.Namespace, d.Name)
 		switch want, has := d.Status.DesiredNumberScheduled, d.Status.CurrentNumberScheduled; {
 		case want == 0:
 			all = append(all, finding{Warning, object, "its nodeSelector selects no node", fix})
@@ -49,8 +51,8 @@ func agentsRun(f *Facts) []finding {
 // operator checks the conditions of the operator's resources.
 func operator(f *Facts) []finding {
 	all := unread(f.Resources.Unknown)
-	bad := map[hpp.ConditionType]corev1.ConditionStatus{hpp.Degraded: corev1.ConditionTrue, hpp.Available: corev1.ConditionFalse,
-		hpp.Stalled: corev1.ConditionTrue}
+	bad := map[hpp.ConditionType]corev1.ConditionStatus{hpp.Degraded: corev1.ConditionTrue,
+		hpp.Available: corev1.ConditionFalse, hpp.Stalled: corev1.ConditionTrue}
 	for i := range f.Resources.Items {
 		cr := &f.Resources.Items[i]
 		for _, c := range cr.Status.Conditions {
@@ -82,7 +84,8 @@ func accounts(f *Facts) []finding {
 			all = append(all, finding{Unknown, "", a.Unknown, ""})
 		}
 		if len(a.Missing) > 0 {
-			all = append(all, finding{Critical, "ServiceAccount " + a.Namespace + "/" + a.Name, permissions.Lacks(a.Missing).Error(),
+			all = append(all, finding{Critical, "ServiceAccount " + a.Namespace + "/" + a.Name,
+				permissions.Lacks(a.Missing).Error(),
 				"kubectl apply -k of the form that is installed, in the agents' version"})
 		}
 	}
@@ -127,7 +130,8 @@ func (f *Facts) typeCheck(a cluster.Agent) string {
 
 func (f *Facts) registered(node, driver string) bool {
 	c := f.CSINodes.Find(func(c *storagev1.CSINode) bool { return c.Name == node })
-	return c != nil && slices.ContainsFunc(c.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver })
+	return c != nil && slices.ContainsFunc(c.Spec.Drivers,
+		func(d storagev1.CSINodeDriver) bool { return d.Name == driver })
 }
 
 // priorityQuota finds namespaces in which no pod of a critical priority class may be created, as on

@@ -39,13 +39,15 @@ func clocks(f *Facts) []finding {
 			all = append(all, finding{Warning, "node " + l.Name, "its clock is " + off.Round(time.Second).String() +
 				" ahead of the API server's", setClock})
 		case -off > behind:
-			all = append(all, finding{Warning, "node " + l.Name, "it is ready, and its lease is " + (-off).Round(time.Second).String() +
+			all = append(all, finding{Warning, "node " + l.Name, "it is ready, and its lease is " +
+				(-off).Round(time.Second).String() +
 				" old: its clock is behind the API server's", setClock})
 		}
 	}
 	for i := range f.Events.Items {
 		if e := &f.Events.Items[i]; cluster.Last(e).Sub(f.Now) > ahead {
-			all = append(all, finding{Warning, sourceOf(e), "it recorded an event that is in the future of the API server", setClock})
+			all = append(all, finding{Warning, sourceOf(e), "it recorded an event that is in the future of the API server",
+				setClock})
 		}
 	}
 	return all
@@ -80,15 +82,15 @@ func serverVersion(f *Facts) []finding {
 	case err != nil || v.Major != "1":
 		return []finding{{Unknown, "", fmt.Sprintf("the API server's version is %s.%s", v.Major, v.Minor), ""}}
 	case minor < oldestMinor || minor > newestMinor:
-		return []finding{{Warning, "", fmt.Sprintf("Kubernetes 1.%d is none of the supported versions, 1.%d to 1.%d", minor, oldestMinor,
-			newestMinor), "use a supported version of Kubernetes, or the release of this project that supports yours"}}
+		return []finding{{Warning, "", fmt.Sprintf("Kubernetes 1.%d is none of the supported versions, 1.%d to 1.%d",
+			minor, oldestMinor, newestMinor), "use a supported version of Kubernetes, or the release of this project that supports yours"}}
 	case minor < driverFirstMinor:
 		return nil
 	}
 	for _, d := range f.Drivers.Items {
 		if f.serves(d.Name) && !prevents(&d) {
-			return []finding{{OK, "CSIDriver " + d.Name, "preventPodSchedulingIfMissing is worth having: without it a pod may be placed " +
-				"on a node whose agent has not started yet", "see manifests/examples/driver-first"}}
+			return []finding{{OK, "CSIDriver " + d.Name, "preventPodSchedulingIfMissing is worth having: without it a pod may " +
+				"be placed on a node whose agent has not started yet", "see manifests/examples/driver-first"}}
 		}
 	}
 	return nil
@@ -105,8 +107,9 @@ func controllerManager(f *Facts) []finding {
 	case m.Unknown != "":
 		return unread(m.Unknown)
 	case m.Lag > slow:
-		return []finding{{Warning, "", fmt.Sprintf("kube-controller-manager was %s behind after %d claims were deleted at once: its client "+
-			"is limited, and each claim takes four of its writes until it is bound", m.Lag.Round(100*time.Millisecond), m.Claims),
+		return []finding{{Warning, "", fmt.Sprintf("kube-controller-manager was %s behind after %d claims were deleted at "+
+			"once: its client is limited, and each claim takes four of its writes until it is bound", m.Lag.Round(100*time.Millisecond),
+			m.Claims),
 			"raise --kube-api-qps and --kube-api-burst of kube-controller-manager"}}
 	}
 	return []finding{{OK, "", fmt.Sprintf("kube-controller-manager was %s behind after %d claims were deleted at once",

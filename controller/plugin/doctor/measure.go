@@ -52,18 +52,21 @@ func Measure(ctx context.Context, client kubernetes.Interface, namespace string)
 	}()
 	for i := range measuredClaims {
 		claim := &corev1.PersistentVolumeClaim{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("hpp-measure-%s-%d", run, i), Labels: map[string]string{measuredLabel: run}},
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("hpp-measure-%s-%d", run, i),
+				Labels: map[string]string{measuredLabel: run}},
 			Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: ptr.To(""),
 				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{
 					corev1.ResourceStorage: resource.MustParse("1")}}},
 		}
 		if _, err := claims.Create(ctx, claim, metav1.CreateOptions{}); err != nil {
-			return &Measured{Unknown: fmt.Sprintf("cannot create claims in the namespace %s to measure with: %v", namespace, err)}
+			return &Measured{Unknown: fmt.Sprintf("cannot create claims in the namespace %s to measure with: %v", namespace,
+				err)}
 		}
 	}
 	if err := remove(ctx); err != nil {
-		return &Measured{Unknown: fmt.Sprintf("cannot delete the claims of the measure, which have the label %s=%s: %v", measuredLabel, run, err)}
+		return &Measured{Unknown: fmt.Sprintf("cannot delete the claims of the measure, which have the label %s=%s: %v",
+			measuredLabel, run, err)}
 	}
 	deleted := time.Now()
 	within, cancel := context.WithTimeout(ctx, time.Minute)

@@ -60,8 +60,8 @@ const (
 	sharedMetric = "kubevirt_hpp_pool_path_shared_with_os"
 	expiryMetric = "kubevirt_hpp_certificate_expiry_timestamp_seconds"
 
-	turnOnQuotas = "turn quotas on: XFS with the mount option prjquota; ext4 with tune2fs -O project,quota and prjquota; " +
-		"the agent needs SYS_ADMIN, as with manifests/examples/legacy-quotas"
+	turnOnQuotas = "turn quotas on: XFS with the mount option prjquota; ext4 with tune2fs -O project,quota and " +
+		"prjquota; the agent needs SYS_ADMIN, as with manifests/examples/legacy-quotas"
 )
 
 // quotas finds pools that hold no volume to its size.

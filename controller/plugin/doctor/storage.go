@@ -81,7 +81,9 @@ func (f *Facts) poolOf(c *storagev1.StorageClass, bad func(Verdict, string, stri
 		return nil
 	}
 	published := func(class string) bool {
-		return f.Capacities.Find(func(c *storagev1.CSIStorageCapacity) bool { return class == "" || c.StorageClassName == class }) != nil
+		return f.Capacities.Find(func(c *storagev1.CSIStorageCapacity) bool {
+			return class == "" || c.StorageClassName == class
+		}) != nil
 	}
 	switch {
 	case !f.Capacities.Known():
@@ -128,7 +130,8 @@ func defaultClass(f *Facts) []finding {
 	if len(names) < 2 {
 		return unread(f.Classes.Unknown)
 	}
-	return []finding{{Warning, "", "several classes are the default: " + strings.Join(names, ", ") + "; claims get the newest",
+	return []finding{{Warning, "", "several classes are the default: " + strings.Join(names, ", ") +
+		"; claims get the newest",
 		"kubectl annotate storageclass NAME storageclass.kubernetes.io/is-default-class-"}}
 }
 
@@ -144,10 +147,12 @@ func volumes(f *Facts) []finding {
 		}
 		switch {
 		case f.Nodes.Known() && f.node(node) == nil:
-			all = append(all, finding{Critical, "PV " + pv.Name, "its node " + node + " does not exist: no pod with it can start",
+			all = append(all, finding{Critical, "PV " + pv.Name, "its node " + node +
+				" does not exist: no pod with it can start",
 				"bring the node back with its disk; if it is gone for good, see docs/node-gone.md"})
 		case f.Agents.Known() && !f.servedOn(node, provisioner):
-			all = append(all, finding{Critical, "PV " + pv.Name, "no agent on its node " + node + " serves it: it is neither mounted nor deleted",
+			all = append(all, finding{Critical, "PV " + pv.Name, "no agent on its node " + node +
+				" serves it: it is neither mounted nor deleted",
 				"check the nodeSelector and tolerations of the agents' DaemonSet, and PROVISION"})
 		}
 	}
@@ -188,7 +193,8 @@ func claims(f *Facts) []finding {
 		switch fix := fmt.Sprintf("kubectl -n %s annotate pvc %s %s-", claim.Namespace, claim.Name, by); {
 		case node == "" && contract.Delayed(class): // it waits for a pod
 		case node != "" && f.Nodes.Known() && f.node(node) == nil:
-			all = append(all, finding{Critical, object, "its annotation " + by + " names node " + node + ", which does not exist", fix})
+			all = append(all, finding{Critical, object, "its annotation " + by + " names node " + node +
+				", which does not exist", fix})
 		case f.Now.Sub(claim.CreationTimestamp.Time) > late:
 			all = append(all, finding{Warning, object, "it waits for its volume for more than " + late.String(),
 				fmt.Sprintf("kubectl hpp explain %s -n %s", claim.Name, claim.Namespace)})

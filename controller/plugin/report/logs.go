@@ -85,9 +85,11 @@ func logName(pod *corev1.Pod, container string, previous bool) string {
 	return name + ".log"
 }
 
-func readLog(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, container string, previous bool) logFile {
+func readLog(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, container string,
+	previous bool) logFile {
 	f := logFile{name: logName(pod, container, previous)}
-	stream, err := client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: container, Previous: previous,
+	stream, err := client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: container,
+		Previous:     previous,
 		SinceSeconds: ptr.To(int64(logSince.Seconds())), TailLines: ptr.To[int64](logLines), Timestamps: true}).Stream(ctx)
 	if err != nil {
 		f.why = fmt.Sprintf("cannot read the log: %v", err)

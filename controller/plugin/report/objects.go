@@ -35,13 +35,17 @@ func (b *bundle) objects(ctx context.Context, r cluster.Reader, f *doctor.Facts)
 
 	list(b, "nodes", "v1", "Node", f.Nodes)
 	list(b, "csinodes", "storage.k8s.io/v1", "CSINode", f.CSINodes)
-	list(b, "csidrivers", "storage.k8s.io/v1", "CSIDriver", only(f.Drivers, func(d *storagev1.CSIDriver) bool { return f.Ours(d.Name) }))
+	list(b, "csidrivers", "storage.k8s.io/v1", "CSIDriver", only(f.Drivers,
+		func(d *storagev1.CSIDriver) bool { return f.Ours(d.Name) }))
 	list(b, "storageclasses", "storage.k8s.io/v1", "StorageClass", classes(f))
-	list(b, "persistentvolumes", "v1", "PersistentVolume", only(f.PVs, func(pv *corev1.PersistentVolume) bool { return volumeIsOurs(f, pv) }))
-	list(b, "persistentvolumeclaims", "v1", "PersistentVolumeClaim", only(f.Claims, func(c *corev1.PersistentVolumeClaim) bool { return claimIsOurs(f, c) }))
-	list(b, "csistoragecapacities", "storage.k8s.io/v1", "CSIStorageCapacity", only(f.Capacities, func(c *storagev1.CSIStorageCapacity) bool {
-		return classIsOurs(f, c.StorageClassName)
-	}))
+	list(b, "persistentvolumes", "v1", "PersistentVolume", only(f.PVs,
+		func(pv *corev1.PersistentVolume) bool { return volumeIsOurs(f, pv) }))
+	list(b, "persistentvolumeclaims", "v1", "PersistentVolumeClaim", only(f.Claims,
+		func(c *corev1.PersistentVolumeClaim) bool { return claimIsOurs(f, c) }))
+	list(b, "csistoragecapacities", "storage.k8s.io/v1", "CSIStorageCapacity", only(f.Capacities,
+		func(c *storagev1.CSIStorageCapacity) bool {
+			return classIsOurs(f, c.StorageClassName)
+		}))
 	list(b, "daemonsets", "apps/v1", "DaemonSet", f.DaemonSets)
 	list(b, "pods", "v1", "Pod", pods)
 	list(b, "leases", "coordination.k8s.io/v1", "Lease", f.Leases)

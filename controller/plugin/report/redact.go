@@ -15,13 +15,13 @@ const cut = "(cut)"
 // shownAnnotations are prefixes of annotations whose values explain a volume or an agent. Others may
 // have anything, such as the whole object with the values of its variables
 // (kubectl.kubernetes.io/last-applied-configuration).
-var shownAnnotations = []string{"volume.kubernetes.io/", "volume.beta.kubernetes.io/", "pv.kubernetes.io/", "storageclass.kubernetes.io/",
-	"storageclass.beta.kubernetes.io/", "hostpath-provisioner.kubevirt.io/", "kubevirt.io/provisionOnNode", "hostPathProvisionerIdentity",
-	"deprecated.daemonset.template.generation", "csi.volume.kubernetes.io/nodeid", "storage.alpha.kubernetes.io/"}
+var shownAnnotations = []string{"volume.kubernetes.io/", "volume.beta.kubernetes.io/", "pv.kubernetes.io/",
+	"storageclass.kubernetes.io/", "storageclass.beta.kubernetes.io/", "hostpath-provisioner.kubevirt.io/", "kubevirt.io/provisionOnNode",
+	"hostPathProvisionerIdentity", "deprecated.daemonset.template.generation", "csi.volume.kubernetes.io/nodeid", "storage.alpha.kubernetes.io/"}
 
 // containers are those of this project, and the standard sidecars beside the driver.
-var containers = []string{"hostpath-provisioner", "hostpath-provisioner-operator", "csi-provisioner", "node-driver-registrar",
-	"liveness-probe", "csi-snapshotter"}
+var containers = []string{"hostpath-provisioner", "hostpath-provisioner-operator", "csi-provisioner",
+	"node-driver-registrar", "liveness-probe", "csi-snapshotter"}
 
 // secretName matches names of variables whose values may be secrets.
 var secretName = regexp.MustCompile(`(?i)secret|token|passw|credential|private|key`)

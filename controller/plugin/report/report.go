@@ -50,7 +50,8 @@ func Write(ctx context.Context, to io.Writer, s Sources) ([]Entry, error) {
 	if !pods.Known() {
 		b.missing("logs", pods.Unknown)
 	}
-	b.logs(ctx, s.Reader.Client, append(pods.Items[:len(pods.Items):len(pods.Items)], s.Facts.Operators.Items...), s.Timeout)
+	b.logs(ctx, s.Reader.Client, append(pods.Items[:len(pods.Items):len(pods.Items)], s.Facts.Operators.Items...),
+		s.Timeout)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("the report was interrupted: %w", err)
 	}
