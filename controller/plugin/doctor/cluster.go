@@ -83,7 +83,8 @@ func serverVersion(f *Facts) []finding {
 		return []finding{{Unknown, "", fmt.Sprintf("the API server's version is %s.%s", v.Major, v.Minor), ""}}
 	case minor < oldestMinor || minor > newestMinor:
 		return []finding{{Warning, "", fmt.Sprintf("Kubernetes 1.%d is none of the supported versions, 1.%d to 1.%d",
-			minor, oldestMinor, newestMinor), "use a supported version of Kubernetes, or the release of this project that supports yours"}}
+			minor, oldestMinor, newestMinor),
+			"use a supported version of Kubernetes, or the release of this project that supports yours"}}
 	case minor < driverFirstMinor:
 		return nil
 	}
@@ -108,8 +109,8 @@ func controllerManager(f *Facts) []finding {
 		return unread(m.Unknown)
 	case m.Lag > slow:
 		return []finding{{Warning, "", fmt.Sprintf("kube-controller-manager was %s behind after %d claims were deleted at "+
-			"once: its client is limited, and each claim takes four of its writes until it is bound", m.Lag.Round(100*time.Millisecond),
-			m.Claims),
+			"once: its client is limited, and each claim takes four of its writes until it is bound",
+			m.Lag.Round(100*time.Millisecond), m.Claims),
 			"raise --kube-api-qps and --kube-api-burst of kube-controller-manager"}}
 	}
 	return []finding{{OK, "", fmt.Sprintf("kube-controller-manager was %s behind after %d claims were deleted at once",

@@ -16,8 +16,9 @@ const cut = "(cut)"
 // have anything, such as the whole object with the values of its variables
 // (kubectl.kubernetes.io/last-applied-configuration).
 var shownAnnotations = []string{"volume.kubernetes.io/", "volume.beta.kubernetes.io/", "pv.kubernetes.io/",
-	"storageclass.kubernetes.io/", "storageclass.beta.kubernetes.io/", "hostpath-provisioner.kubevirt.io/", "kubevirt.io/provisionOnNode",
-	"hostPathProvisionerIdentity", "deprecated.daemonset.template.generation", "csi.volume.kubernetes.io/nodeid", "storage.alpha.kubernetes.io/"}
+	"storageclass.kubernetes.io/", "storageclass.beta.kubernetes.io/", "hostpath-provisioner.kubevirt.io/",
+	"kubevirt.io/provisionOnNode", "hostPathProvisionerIdentity", "deprecated.daemonset.template.generation",
+	"csi.volume.kubernetes.io/nodeid", "storage.alpha.kubernetes.io/"}
 
 // containers are those of this project, and the standard sidecars beside the driver.
 var containers = []string{"hostpath-provisioner", "hostpath-provisioner-operator", "csi-provisioner",
