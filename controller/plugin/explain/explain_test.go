@@ -366,6 +366,26 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
+// Agents are asked for their pools where the volume could be: also if the claim names a node that
+// does not exist.
+func TestServing(t *testing.T) {
+	for name, row := range map[string]struct {
+		edit func(f *Facts)
+		want int
+	}{
+		"the node": {func(*Facts) {}, 1}, "no node": {func(f *Facts) { f.Claim.Annotations = nil }, 2},
+		"a node that does not exist": {func(f *Facts) { f.Claim.Annotations[contract.AnnSelectedNode] = "node-09" }, 2},
+		"another provisioner":        {func(f *Facts) { f.Class.It.Provisioner = "other" }, 0},
+		"raw disks":                  {func(f *Facts) { f.Agents.Items[0].Process = cluster.DiskAgent }, 0},
+	} {
+		f := scene()
+		row.edit(f)
+		if got := f.serving(); len(got) != row.want {
+			t.Errorf("%s: %d agents, want %d", name, len(got), row.want)
+		}
+	}
+}
+
 // An agent that does not answer makes its pools unknown, and is no cause.
 func TestAgentThatDoesNotAnswer(t *testing.T) {
 	f := scene()

@@ -121,9 +121,12 @@ func isDialect(provisioner string) bool {
 }
 
 // serving returns the agents that could serve the claim: the one of its node, or all of its
-// provisioner.
+// provisioner if it has none, or one that does not exist.
 func (f *Facts) serving() (all []cluster.Agent) {
 	node := f.node()
+	if f.nodeNamed(node) == nil && f.Nodes.Known() {
+		node = ""
+	}
 	for _, a := range f.Agents.Items {
 		if a.Process == cluster.NodeAgent && (node == "" || a.Node == node) &&
 			(f.Class.It == nil || a.Serves(f.Class.It.Provisioner)) {

@@ -1,7 +1,8 @@
 // Command record runs command lines on a terminal of 100 columns and writes what they print as an
-// SVG picture. The README's picture of the plugin is made so, on the cluster that a demo left:
+// SVG picture. The README's picture of the plugin is made so:
 //
-//	go -C e2e run ./cmd/record -o ../docs/plugin.svg 'kubectl hpp status' 'kubectl hpp explain huge -n demo'
+//	make cluster-up && e2e/broken-claims.sh
+//	go -C e2e run ./cmd/record -o ../docs/plugin.svg 'kubectl hpp explain two -n broken' 'kubectl hpp explain six -n broken'
 //
 // kubectl is that of the local cluster, with the plugin that `make build` made.
 package main
