@@ -3,7 +3,8 @@ package volume
 // Paths returns the paths of other pools that SetPaths noted in this one, none if it never did. The
 // error is ErrDamaged if the note cannot be understood.
 func (p *Pool) Paths() ([]string, error) {
-	return resultOf(p.withPool, "read the paths noted in pool", p.path, func(c *call) ([]string, error) { return c.Paths() })
+	return resultOf(p.withPool, "read the paths noted in pool", p.path,
+		func(c *call) ([]string, error) { return c.Paths() })
 }
 
 // SetPaths notes the paths of other pools in this one, durably and in place of those before. A
@@ -14,6 +15,6 @@ func (p *Pool) SetPaths(paths []string) error {
 		if err := p.begin(c, "paths"); err != nil {
 			return err
 		}
-		return c.Dir.SetPaths(paths, p.steps("paths"))
+		return c.SetPaths(paths, p.steps("paths"))
 	})
 }

@@ -14,7 +14,8 @@ func (s *session) dfCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "df",
 		Short: "Show the space of each pool, as df shows that of disks",
-		Long: "df shows what the filesystem of each pool has, what is used and free, what is allocated to volumes, and what is\n" +
+		Long: "df shows what the filesystem of each pool has, what is used and free, what is allocated to volumes, and " +
+			"what is\n" +
 			"available to new ones.\n\n" +
 			"Permissions: list nodes, csistoragecapacities, and pods and events of all namespaces; create pods/exec in the\n" +
 			"agents' namespace.",

@@ -58,7 +58,7 @@ func (s *session) doctor(ctx context.Context, failOn string, measure bool) error
 		return err
 	}
 	if code := exitCode(doctor.Worst(rows), failOn); code != 0 {
-		return &ExitError{Code: code, Err: quiet}
+		return &ExitError{Code: code, Err: errQuiet}
 	}
 	return nil
 }

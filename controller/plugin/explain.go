@@ -23,8 +23,8 @@ func (s *session) explainCommand() *cobra.Command {
 		Short:   "Say why a claim waits, or where its volume is and why there",
 		Long: "explain says why a claim waits and what to do, or on which node its volume is and why there.\n\n" +
 			"It reads the events that agents and operator recorded, and adds what classes, nodes, agents and pods show.\n\n" +
-			"Permissions: get persistentvolumeclaims; list events and pods in the namespace; get and list storageclasses; get\n" +
-			"persistentvolumes; list nodes, csinodes, csistoragecapacities; list events, pods and daemonsets of all\n" +
+			"Permissions: get persistentvolumeclaims; list events and pods in the namespace; get and list storageclasses;\n" +
+			"get persistentvolumes; list nodes, csinodes, csistoragecapacities; list events, pods and daemonsets of all\n" +
 			"namespaces. With create pods/exec in the agents' namespace it also has the space, inodes and quotas of the\n" +
 			"pools as they are now.",
 		Example: "  kubectl hpp explain data -n shop\n  kubectl hpp explain pvc/data -o json",

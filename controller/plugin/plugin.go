@@ -35,11 +35,11 @@ func ExitCode(err error) int {
 	return 1
 }
 
-// quiet is the error of a command that has printed why it fails.
-var quiet = errors.New("")
+// errQuiet is the error of a command that has printed why it fails.
+var errQuiet = errors.New("")
 
 // Quiet reports whether the command has printed why it fails.
-func Quiet(err error) bool { return errors.Is(err, quiet) }
+func Quiet(err error) bool { return errors.Is(err, errQuiet) }
 
 // Command returns the command kubectl-hpp of a version.
 func Command(version string, streams genericiooptions.IOStreams) *cobra.Command {
@@ -54,13 +54,15 @@ func Command(version string, streams genericiooptions.IOStreams) *cobra.Command 
 	Named(root, "kubectl-hpp")
 	flags := root.PersistentFlags()
 	s.config.AddFlags(flags)
-	flags.StringVarP(&s.output, "output", "o", "", "table (the default), wide, json or yaml; name where objects are listed")
+	flags.StringVarP(&s.output, "output", "o", "",
+		"table (the default), wide, json or yaml; name where objects are listed")
 	flags.BoolVar(&s.style.NoHeaders, "no-headers", false, "print tables without titles")
 	flags.DurationVar(&s.timeout, "timeout", 10*time.Second, "wait for each agent")
 	flags.BoolVar(&s.noExec, "no-exec", false, "read the API server only: run no command in the agents' pods")
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
-	root.AddCommand(s.explainCommand(), s.statusCommand(), s.dfCommand(), s.versionCommand(), s.doctorCommand(), s.reportCommand())
+	root.AddCommand(s.explainCommand(), s.statusCommand(), s.dfCommand(), s.versionCommand(), s.doctorCommand(),
+		s.reportCommand())
 	root.AddCommand(s.poolsCommand(), s.volumesCommand(), s.topCommand(), s.orphansCommand(), s.trashCommand(),
 		s.migrateCommand(), s.disksCommand(), s.nodeCommand(), s.completionCommand())
 	s.complete(root)

@@ -98,7 +98,8 @@ func (s *session) asker(ctx context.Context, of []cluster.Agent) (asker agents.A
 			return asker, why
 		}
 	}
-	return agents.Asker{Exec: agents.NewExec(s.rest, s.reader.Client), Timeout: s.timeout, Progress: s.progress("agents")}, ""
+	return agents.Asker{Exec: agents.NewExec(s.rest, s.reader.Client), Timeout: s.timeout, Progress: s.progress("agents")},
+		""
 }
 
 // pools asks agents for their pools.

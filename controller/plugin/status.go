@@ -22,7 +22,8 @@ func (s *session) statusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show nodes, agents and pools, and what is wrong with them",
 		Long: "status shows each node with its agent and pools, and lists what is wrong.\n\n" +
-			"Permissions: list nodes, csistoragecapacities, and pods and events of all namespaces. With create pods/exec in the\n" +
+			"Permissions: list nodes, csistoragecapacities, and pods and events of all namespaces. With create pods/exec in " +
+			"the\n" +
 			"agents' namespace it has the pools as they are now; without it, what nodes have published for the scheduler.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return s.status(c.Context(), verbose) },

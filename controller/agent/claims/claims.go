@@ -61,7 +61,8 @@ type Claims struct {
 
 // New returns the claims of a node. It watches nothing until Watch.
 func New(config Config) *Claims {
-	c := &Claims{config: config, classes: storageinformers.NewStorageClassInformer(config.Client, Resync, cache.Indexers{})}
+	c := &Claims{config: config, classes: storageinformers.NewStorageClassInformer(config.Client, Resync,
+		cache.Indexers{})}
 	_ = c.classes.SetTransform(informers.WithoutManagedFields) // it has not run
 	c.placer = &placer{node: config.Node, dialects: config.Dialects, class: c.Class, isLocalPV: config.PVs.IsLocal,
 		offered: func(sc *storagev1.StorageClass) bool { return config.Refusal(sc) == "" }}

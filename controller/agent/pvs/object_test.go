@@ -72,7 +72,7 @@ func (l *life) serve() {
 	if l.claim != nil {
 		l.client = fake.NewClientset(l.pv, l.claim)
 	}
-	l.PVs.Client, l.Events = l.client, events.New(l.client, "node-01")
+	l.Client, l.Events = l.client, events.New(l.client, "node-01")
 }
 
 // see has the agent sync the PV, and returns the events that it wrote about it.

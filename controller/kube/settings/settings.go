@@ -147,7 +147,8 @@ func Disks() []Section {
 		{Flag: "v", Kind: level, Default: "0", Help: "number for the log level verbosity"},
 	}
 	// Flags of the older program that have no meaning here.
-	for _, name := range []string{"development", "zap-devel", "zap-encoder", "zap-log-level", "zap-stacktrace-level", "zap-time-encoding"} {
+	for _, name := range []string{"development", "zap-devel", "zap-encoder", "zap-log-level", "zap-stacktrace-level",
+		"zap-time-encoding"} {
 		all = append(all, Setting{Flag: name, Kind: text, Help: "accepted and ignored", Ignored: true})
 	}
 	for i := range all {

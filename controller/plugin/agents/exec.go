@@ -60,7 +60,8 @@ const unreachable = "error dialing backend"
 // refused reports whether the API server or a proxy refused a WebSocket. A kubelet that cannot be
 // reached is not reached by SPDY either.
 func refused(err error) bool {
-	return httpstream.IsUpgradeFailure(err) && !strings.Contains(err.Error(), unreachable) || httpstream.IsHTTPSProxyError(err)
+	return httpstream.IsUpgradeFailure(err) && !strings.Contains(err.Error(), unreachable) ||
+		httpstream.IsHTTPSProxyError(err)
 }
 
 // bounded fails once more than left bytes are written.

@@ -48,7 +48,8 @@ func (e *explanation) agentOn(n *corev1.Node, j *Node) {
 		j.Agent = "not ready"
 		// An agent is not ready if one of its pools is not. It answers, and serves the others.
 		if !e.answers(j.Name) {
-			j.lacks("agent", fmt.Sprintf("kubectl -n %s describe pod %s", serving.Namespace, serving.Pod), "its agent is not ready: %s",
+			j.lacks("agent", fmt.Sprintf("kubectl -n %s describe pod %s", serving.Namespace, serving.Pod),
+				"its agent is not ready: %s",
 				serving.Why)
 		}
 	default:
@@ -146,6 +147,7 @@ func allowed(c *storagev1.StorageClass, n *corev1.Node) bool {
 		return slices.Contains(e.Values, value)
 	}
 	return slices.ContainsFunc(c.AllowedTopologies, func(term corev1.TopologySelectorTerm) bool {
-		return !slices.ContainsFunc(term.MatchLabelExpressions, func(e corev1.TopologySelectorLabelRequirement) bool { return !has(e) })
+		return !slices.ContainsFunc(term.MatchLabelExpressions,
+			func(e corev1.TopologySelectorLabelRequirement) bool { return !has(e) })
 	})
 }

@@ -61,7 +61,8 @@ func (e *explanation) where(pv *corev1.PersistentVolume) {
 			"node %s does not exist: no pod that uses this claim can start", node)
 		return
 	case !contract.NodeReady(n):
-		e.add(Warning, "kubectl describe node "+node, "node %s is not ready: its pods, and this volume, cannot be reached", node)
+		e.add(Warning, "kubectl describe node "+node, "node %s is not ready: its pods, and this volume, cannot be reached",
+			node)
 	}
 	e.judgeAll(node)
 }
@@ -106,10 +107,12 @@ func (e *explanation) growing() {
 	if has.IsZero() || contract.WholeBytes(has) >= e.answer.Size {
 		return
 	}
-	what := fmt.Sprintf("the claim has %s and requests %s", contract.Size(contract.WholeBytes(has)), contract.Size(e.answer.Size))
+	what := fmt.Sprintf("the claim has %s and requests %s", contract.Size(contract.WholeBytes(has)),
+		contract.Size(e.answer.Size))
 	switch {
 	case e.Class.It != nil && (e.Class.It.AllowVolumeExpansion == nil || !*e.Class.It.AllowVolumeExpansion):
-		e.add(Warning, "set allowVolumeExpansion: true in the class", "%s, and class %s does not allow growth", what, e.Class.It.Name)
+		e.add(Warning, "set allowVolumeExpansion: true in the class", "%s, and class %s does not allow growth", what,
+			e.Class.It.Name)
 	default:
 		e.add(Warning, "the events below have the reason", "%s: the volume has not grown yet", what)
 	}

@@ -132,7 +132,8 @@ func (e *explanation) judge(name string, pod *corev1.Pod) Node {
 		j.Ready = "yes"
 		if !contract.NodeReady(n) {
 			j.Ready = "no"
-			j.lacks("not ready", "kubectl describe node "+name+"; if it is gone for good, see docs/node-gone.md", "it is not ready")
+			j.lacks("not ready", "kubectl describe node "+name+"; if it is gone for good, see docs/node-gone.md",
+				"it is not ready")
 		}
 		if n.Spec.Unschedulable && e.PV.It == nil {
 			j.lacks("cordoned", "kubectl uncordon "+name, "it is cordoned")
@@ -153,7 +154,8 @@ func (e *explanation) judge(name string, pod *corev1.Pod) Node {
 // cause, and is none.
 func (e *explanation) notServing() {
 	for _, n := range e.answer.Nodes {
-		if n.Agent == "not ready" && !slices.ContainsFunc(n.Lacks, func(l Lack) bool { return l.kind == "agent" || l.kind == "pool" }) {
+		if n.Agent == "not ready" && !slices.ContainsFunc(n.Lacks,
+			func(l Lack) bool { return l.kind == "agent" || l.kind == "pool" }) {
 			what := fmt.Sprintf("the agent of node %s is not ready and serves all the same", n.Name)
 			if why := e.notReady(n.Name); why != "" {
 				what += ": " + why

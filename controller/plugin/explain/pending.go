@@ -50,7 +50,8 @@ func (e *explanation) otherClasses() string {
 	if len(names) == 0 {
 		return "create the class: see docs/storage-classes.md"
 	}
-	return "create the claim again with a class that the agents serve (" + events.Names(names, 10) + "), or create the class"
+	return "create the claim again with a class that the agents serve (" + events.Names(names, 10) +
+		"), or create the class"
 }
 
 // served returns the agents that serve the claims of a provisioner.
@@ -73,15 +74,18 @@ func (e *explanation) provisioner() bool {
 		e.add(Cause, "create a PV of the class, or wait until an agent of raw disks offers one: see docs/raw-disks.md",
 			"class %s has no provisioner: its PVs are made beforehand, and none that is available fits", c.Name)
 	case len(e.Agents.Items) == 0:
-		e.add(Cause, "install it: see docs/install.md; kubectl get daemonsets -A -l app.kubernetes.io/name=hostpath-provisioner "+
+		e.add(Cause, "install it: see docs/install.md; kubectl get daemonsets -A -l "+
+			"app.kubernetes.io/name=hostpath-provisioner "+
 			"lists installations", "no agent of hostpath-provisioner runs in this cluster, and class %s needs provisioner %s",
 			c.Name, c.Provisioner)
-	case c.Provisioner == contract.HostPathProvisioner || c.Provisioner == contract.CSIProvisioner || isDialect(c.Provisioner):
+	case c.Provisioner == contract.HostPathProvisioner || c.Provisioner == contract.CSIProvisioner ||
+		isDialect(c.Provisioner):
 		e.add(Cause, "set PROVISION or COMPAT of the agents so that they serve it, or use another class: "+e.otherClasses(),
 			"no agent serves provisioner %s of class %s; the agents serve %s", c.Provisioner, c.Name, e.provisioners())
 	default:
 		e.add(Cause, "look at that provisioner, or use another class: "+e.otherClasses(),
-			"class %s is of provisioner %s, which is none of these agents; they serve %s", c.Name, c.Provisioner, e.provisioners())
+			"class %s is of provisioner %s, which is none of these agents; they serve %s", c.Name, c.Provisioner,
+			e.provisioners())
 	}
 	return false
 }
@@ -152,10 +156,12 @@ func (e *explanation) chosen(node string) bool {
 	}
 	annotate := fmt.Sprintf("kubectl -n %s annotate pvc %s ", e.answer.Namespace, e.answer.Name)
 	if contract.NamesNode(&e.Claim) && e.byAnnotation() {
-		e.add(Cause, annotate+"--overwrite "+contract.AnnProvisionOnNode+"=NODE, with a node of the table; the claim can stay",
+		e.add(Cause, annotate+"--overwrite "+contract.AnnProvisionOnNode+
+			"=NODE, with a node of the table; the claim can stay",
 			"the annotation %s names node %q, which does not exist", contract.AnnProvisionOnNode, node)
 	} else {
-		e.add(Cause, annotate+contract.AnnSelectedNode+"-", "the scheduler chose node %s, which does not exist any more", node)
+		e.add(Cause, annotate+contract.AnnSelectedNode+"-", "the scheduler chose node %s, which does not exist any more",
+			node)
 	}
 	e.judgeAll("")
 	return false
@@ -183,7 +189,8 @@ func (e *explanation) consumer() bool {
 			"pod %s names its node %s itself, so the scheduler chooses no node for the claim", pod.Name, pod.Spec.NodeName)
 	case len(pod.Spec.SchedulingGates) > 0:
 		e.add(Cause, "remove the gate", "pod %s has the scheduling gate %q", pod.Name, pod.Spec.SchedulingGates[0].Name)
-	case e.candidates("") || len(e.answer.Nodes) == 0: // the scheduler has another reason than the storage, or the nodes are unknown
+	case e.candidates("") || len(e.answer.Nodes) == 0:
+		// the scheduler has another reason than the storage, or the nodes are unknown
 		for _, c := range pod.Status.Conditions {
 			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 				e.add(Cause, "", "pod %s, which uses the claim, is not scheduled: %s", pod.Name, c.Message)

@@ -61,7 +61,8 @@ func (s *server) exec(w http.ResponseWriter, r *http.Request, pod string) {
 	for _, text := range []struct {
 		stream int
 		data   []byte
-	}{{remotecommand.StreamStdOut, []byte(a.Out)}, {remotecommand.StreamStdErr, []byte(a.Err)}, {remotecommand.StreamErr, end}} {
+	}{{remotecommand.StreamStdOut, []byte(a.Out)}, {remotecommand.StreamStdErr, []byte(a.Err)},
+		{remotecommand.StreamErr, end}} {
 		for data := text.data; len(data) > 0; {
 			n := min(chunk, len(data))
 			if _, err := streams[text.stream].Write(data[:n]); err != nil {

@@ -33,7 +33,7 @@ func run(ctx context.Context, out string, lines []string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // a temporary directory
 	kubectl, err := filepath.Abs("kubectl.sh")
 	if err != nil {
 		return err
