@@ -99,7 +99,8 @@ func policedWayBack(s *harness.Scene, a *harness.Agent, back harness.Options, al
 	a.RestartAs(back)
 	for i, h := range all {
 		s.Eventually("refused", func() error {
-			return s.Warned(h.claim.UID, reasonMigrationStopped, "does not begin", "MIGRATE_FROM lists", "docs/migration.md")
+			// The way to CSI PVs was refused, too.
+			return s.WarnedOf(h.claim.UID, reasonMigrationStopped, "migration to a hostPath PV does not begin", "MIGRATE_FROM lists", "docs/migration.md")
 		})
 		// The agent may have been stopped before it had written its marks on the PV.
 		if pv := s.PV(h.pv.Name); pv.UID != before[i].UID || !equality.Semantic.DeepEqual(pv.Spec, before[i].Spec) {

@@ -3,6 +3,7 @@ package harness
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -104,6 +105,23 @@ func (s *Scene) warned(uid types.UID, most int, reason string, patterns ...strin
 		if !regexp.MustCompile(p).MatchString(e.Message) {
 			return fmt.Errorf("message %q does not match %q", e.Message, p)
 		}
+	}
+	return nil
+}
+
+// WarnedOf returns nil if the agent recorded exactly one Warning about the object that has the reason
+// and matches the patterns. There may be others, of an earlier story of the object.
+func (s *Scene) WarnedOf(uid types.UID, reason string, patterns ...string) error {
+	s.Helper()
+	all := s.Events(uid)
+	found := 0
+	for _, e := range all {
+		if e.refuses() && e.Reason == reason && !slices.ContainsFunc(patterns, func(p string) bool { return !regexp.MustCompile(p).MatchString(e.Message) }) {
+			found++
+		}
+	}
+	if found != 1 {
+		return fmt.Errorf("%d warnings %s with %q, want one: %v", found, reason, patterns, all)
 	}
 	return nil
 }
