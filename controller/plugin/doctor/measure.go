@@ -33,7 +33,7 @@ type Measured struct {
 	Unknown string
 }
 
-// Measure creates claims without a class in the namespace, which get no volume, deletes them all at
+// Measure creates claims in the namespace that no PV fits and no class serves, deletes them all at
 // once, and waits until they are gone. Each takes one write of the controller-manager, which removes
 // the finalizer kubernetes.io/pvc-protection. It deletes what it created in any case.
 //
@@ -54,7 +54,10 @@ func Measure(ctx context.Context, client kubernetes.Interface, namespace string)
 		claim := &corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("hpp-measure-%s-%d", run, i),
 				Labels: map[string]string{measuredLabel: run}},
+			// Without the selector an Available PV without a class would be bound, and deleted with its data
+			// after the claim if its policy is Delete. No PV has the label.
 			Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: ptr.To(""),
+				Selector:    &metav1.LabelSelector{MatchLabels: map[string]string{measuredLabel: run}},
 				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{
 					corev1.ResourceStorage: resource.MustParse("1")}}},

@@ -38,7 +38,8 @@ func TestMeasure(t *testing.T) {
 			case "create":
 				claim := action.(clienttesting.CreateAction).GetObject().(*corev1.PersistentVolumeClaim)
 				refused, object = row.refuse == "create", claim
-				if claim.Labels[measuredLabel] == "" || claim.Spec.StorageClassName == nil || *claim.Spec.StorageClassName != "" {
+				if claim.Labels[measuredLabel] == "" || claim.Spec.StorageClassName == nil || *claim.Spec.StorageClassName != "" ||
+					claim.Spec.Selector == nil || claim.Spec.Selector.MatchLabels[measuredLabel] != claim.Labels[measuredLabel] {
 					t.Errorf("%s: it creates %+v", name, claim)
 				}
 			case "delete-collection":
