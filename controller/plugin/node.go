@@ -86,9 +86,7 @@ func (s *session) readNode(ctx context.Context, name string) (*NodeDetail, *flee
 		func() { stock.Claims = s.reader.Claims(ctx, "") },
 		func() { stock.Pods = s.reader.Pods(ctx, "", "") },
 		func() {
-			stock.Agents = s.reader.Agents(ctx)
-			stock.Agents.Items = slices.DeleteFunc(stock.Agents.Items, func(a cluster.Agent) bool { return a.Node != name })
-			s.reader.Explain(ctx, stock.Agents.Items)
+			stock.Agents = s.reader.ExplainedAgents(ctx, func(a cluster.Agent) bool { return a.Node == name })
 			stock.Pools, stock.NoPools = s.pools(ctx, stock.Agents.Items)
 		},
 	)

@@ -88,12 +88,7 @@ func (s *session) asker(ctx context.Context, of []cluster.Agent) (asker agents.A
 	if s.noExec {
 		return asker, "the agents were not asked, because of --no-exec"
 	}
-	var namespaces []string
-	for _, a := range of {
-		namespaces = append(namespaces, a.Namespace)
-	}
-	slices.Sort(namespaces)
-	for _, n := range slices.Compact(namespaces) {
+	for _, n := range cluster.Namespaces(of) {
 		if why := s.reader.MayExec(ctx, n); why != "" {
 			return asker, why
 		}

@@ -39,11 +39,8 @@ func (s *session) fleet(ctx context.Context) (fleet.Facts, []fleet.Node) {
 		func() { f.Nodes = s.reader.Nodes(ctx) },
 		func() { f.Capacities = s.reader.Capacities(ctx) },
 		func() {
-			f.Agents = s.reader.Agents(ctx)
-			cluster.Together(
-				func() { s.reader.Explain(ctx, f.Agents.Items) },
-				func() { f.Pools, f.NoPools = s.pools(ctx, f.Agents.Items) },
-			)
+			f.Agents = s.reader.ExplainedAgents(ctx, nil)
+			f.Pools, f.NoPools = s.pools(ctx, f.Agents.Items)
 		},
 	)
 	return f, fleet.Of(&f)
@@ -118,12 +115,8 @@ func statusTable(nodes []fleet.Node) *view.Table {
 			t.Add(n.Name, n.Ready, state, image, "", "", "", "", "", "", "", "", published(n))
 		}
 		for _, p := range n.Pools {
-			quotas := p.Quotas
-			if p.NoQuotas != "" {
-				quotas = "none"
-			}
 			t.Add(n.Name, n.Ready, state, image, p.Name, p.Path, p.Volumes, contract.Size(p.Allocated),
-				contract.Size(p.Available), contract.Size(p.Total), view.Bar(p.Used(), p.Total), quotas, published(n))
+				contract.Size(p.Available), contract.Size(p.Total), view.Bar(p.Used(), p.Total), quotasOf(&p), published(n))
 		}
 	}
 	return t

@@ -73,6 +73,17 @@ func (r Reader) Agents(ctx context.Context) List[Agent] {
 	return agents
 }
 
+// ExplainedAgents lists the agents that keep accepts, all if it is nil. It adds to the first that
+// are not ready what the events of their pods have: why a container cannot start is in no status.
+func (r Reader) ExplainedAgents(ctx context.Context, keep func(Agent) bool) List[Agent] {
+	agents := r.Agents(ctx)
+	if keep != nil {
+		agents.Items = slices.DeleteFunc(agents.Items, func(a Agent) bool { return !keep(a) })
+	}
+	r.explain(ctx, agents.Items)
+	return agents
+}
+
 // agentOf describes the pod of an agent.
 func agentOf(pod *corev1.Pod) Agent {
 	a := Agent{Node: pod.Spec.NodeName, Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Process: NodeAgent,
@@ -203,12 +214,10 @@ func whyNotReady(pod *corev1.Pod) string {
 	return "it has not started yet"
 }
 
-// mostExplained bounds how many agents that are not ready Explain asks about.
+// mostExplained bounds how many agents that are not ready explain asks about.
 const mostExplained = 10
 
-// Explain adds to the first agents that are not ready what the events of their pods have: why a
-// container cannot start is in no status.
-func (r Reader) Explain(ctx context.Context, agents []Agent) {
+func (r Reader) explain(ctx context.Context, agents []Agent) {
 	var asks []func()
 	for i := range agents {
 		a := &agents[i]

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -42,6 +43,12 @@ func (r Reader) CSINodes(ctx context.Context) List[storagev1.CSINode] {
 			return r.Client.StorageV1().CSINodes().List(ctx, o)
 		}, f)
 	})
+}
+
+// Registered reports whether the kubelet of a node has registered a driver.
+func Registered(all List[storagev1.CSINode], node, driver string) bool {
+	c := all.Find(func(c *storagev1.CSINode) bool { return c.Name == node })
+	return c != nil && slices.ContainsFunc(c.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver })
 }
 
 // Drivers lists the CSI drivers.

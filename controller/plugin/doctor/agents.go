@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 
 	hpp "kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
@@ -103,7 +102,7 @@ func kubelet(f *Facts) []finding {
 			continue
 		}
 		runs := a.Ready || strings.HasPrefix(a.Why, cluster.CheckFails)
-		if a.Driver == "" || !runs || !f.CSINodes.Known() || f.registered(a.Node, a.Driver) {
+		if a.Driver == "" || !runs || !f.CSINodes.Known() || cluster.Registered(f.CSINodes, a.Node, a.Driver) {
 			continue
 		}
 		all = append(all, finding{Critical, "node " + a.Node, "the kubelet has not registered driver " + a.Driver +
@@ -126,12 +125,6 @@ func (f *Facts) typeCheck(a cluster.Agent) string {
 		return ""
 	}
 	return strings.TrimSpace(e.Message)
-}
-
-func (f *Facts) registered(node, driver string) bool {
-	c := f.CSINodes.Find(func(c *storagev1.CSINode) bool { return c.Name == node })
-	return c != nil && slices.ContainsFunc(c.Spec.Drivers,
-		func(d storagev1.CSINodeDriver) bool { return d.Name == driver })
 }
 
 // priorityQuota finds namespaces in which no pod of a critical priority class may be created, as on

@@ -73,11 +73,10 @@ func Read(ctx context.Context, r cluster.Reader, ask AskPools, timeout time.Dura
 
 func (f *Facts) readAgents(ctx context.Context, r cluster.Reader, ask AskPools, timeout time.Duration) {
 	cluster.Together(
-		func() { f.Agents = r.Agents(ctx) },
+		func() { f.Agents = r.ExplainedAgents(ctx, nil) },
 		func() { f.DaemonSets = r.DaemonSets(ctx) },
 		func() { f.Operators = r.Operators(ctx) },
 	)
-	r.Explain(ctx, f.Agents.Items) // before the agents are copied
 	served := slices.Clone(f.Agents.Items)
 	for i := range f.Operators.Items {
 		served = append(served, cluster.OperatorAgent(&f.Operators.Items[i]))

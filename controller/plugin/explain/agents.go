@@ -54,7 +54,8 @@ func (e *explanation) agentOn(n *corev1.Node, j *Node) {
 		}
 	default:
 		j.Agent = "ready"
-		if e.Class.It != nil && !isDialect(provisioner) && e.CSINodes.Known() && !e.registered(j.Name) {
+		if e.Class.It != nil && !isDialect(provisioner) && e.CSINodes.Known() &&
+			!cluster.Registered(e.CSINodes, j.Name, provisioner) {
 			j.Agent = "not registered"
 			j.lacks("registration", "if the kubelet's directory is not /var/lib/kubelet, see manifests/examples/kubelet-dir",
 				"its kubelet has not registered the driver")
@@ -98,14 +99,6 @@ func (e *explanation) answers(node string) bool {
 		}
 	}
 	return slices.ContainsFunc(e.Pools, func(p agents.Pools) bool { return p.Agent.Node == node && len(p.Reports) > 0 })
-}
-
-// registered reports whether the kubelet of the node has the driver of the class.
-func (e *explanation) registered(node string) bool {
-	c := e.CSINodes.Find(func(c *storagev1.CSINode) bool { return c.Name == node })
-	return c != nil && slices.ContainsFunc(c.Spec.Drivers, func(d storagev1.CSINodeDriver) bool {
-		return d.Name == e.Class.It.Provisioner
-	})
 }
 
 // excludes says why a pod may not run on the node, whatever storage it has; "" if it may, or if

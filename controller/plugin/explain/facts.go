@@ -54,7 +54,7 @@ func Read(ctx context.Context, r cluster.Reader, ask AskPools, claim *corev1.Per
 		func() { f.Nodes = r.Nodes(ctx) },
 		func() { f.CSINodes = r.CSINodes(ctx) },
 		func() { f.Capacities = r.Capacities(ctx) },
-		func() { f.Agents = r.Agents(ctx) },
+		func() { f.Agents = agentsFor(ctx, r, claim) },
 		func() { f.DaemonSets = r.DaemonSets(ctx) },
 		func() { f.PoolEvents = r.EventsFor(ctx, events.PoolNotReady, events.PoolReady) },
 		func() { f.Users = r.Pods(ctx, claim.Namespace, "") },
@@ -68,11 +68,6 @@ func Read(ctx context.Context, r cluster.Reader, ask AskPools, claim *corev1.Per
 	node := f.node()
 	cluster.Together(
 		func() {
-			if claim.Spec.VolumeName == "" {
-				r.Explain(ctx, f.Agents.Items)
-			}
-		},
-		func() {
 			if pv := f.PV.It; pv != nil {
 				f.PVEvents = r.EventsOf(ctx, "PersistentVolume", "", pv.Name, pv.UID)
 			}
@@ -83,10 +78,20 @@ func Read(ctx context.Context, r cluster.Reader, ask AskPools, claim *corev1.Per
 			}
 		},
 		func() {
-			f.Pools, f.NoPools = ask(ctx, f.serving())
+			if f.Class.It != nil || claim.Spec.VolumeName != "" { // without a class no pool matters
+				f.Pools, f.NoPools = ask(ctx, f.serving())
+			}
 		},
 	)
 	return f
+}
+
+// agentsFor lists the agents. A claim without a PV may wait for one that is not ready.
+func agentsFor(ctx context.Context, r cluster.Reader, claim *corev1.PersistentVolumeClaim) cluster.List[cluster.Agent] {
+	if claim.Spec.VolumeName != "" {
+		return r.Agents(ctx)
+	}
+	return r.ExplainedAgents(ctx, nil)
 }
 
 // node returns the name of the claim's node: that of its PV, or the one that was chosen for it; ""
