@@ -1,6 +1,6 @@
 #!/bin/bash
-# Prepares six claims that wait, each for another reason, on the local cluster, and says what to run. It is for trying
-# `kubectl hpp explain`, and for its test: whoever does not know this file should find each cause with one command.
+# Prepares six claims that wait, each for another reason, on the local cluster, and prints what to run. It is for trying
+# `kubectl hpp explain`: a reader who does not know this file should find each cause with one command.
 #
 #   make cluster-up && e2e/broken-claims.sh         prepares them in the namespace broken
 #   e2e/broken-claims.sh clean                      removes them, and the agents

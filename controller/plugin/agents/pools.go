@@ -16,6 +16,9 @@ type Pools struct {
 	Problem string `json:"problem,omitempty"`
 }
 
+// AskPools asks agents for their pools. why says why it does not; "" if it does.
+type AskPools func(ctx context.Context, of []cluster.Agent) (pools []Pools, why string)
+
 // Pools asks each node agent for its pools. Agents of raw disks have none.
 func (a Asker) Pools(ctx context.Context, of []cluster.Agent) []Pools {
 	of = processes(of, cluster.NodeAgent)

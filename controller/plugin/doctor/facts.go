@@ -43,11 +43,8 @@ type Facts struct {
 	Measured *Measured
 }
 
-// AskPools asks agents for their pools. why says why it does not; "" if it does.
-type AskPools func(ctx context.Context, of []cluster.Agent) (pools []agents.Pools, why string)
-
 // Read reads the facts. It waits for the metrics of each agent as long as timeout.
-func Read(ctx context.Context, r cluster.Reader, ask AskPools, timeout time.Duration) *Facts {
+func Read(ctx context.Context, r cluster.Reader, ask agents.AskPools, timeout time.Duration) *Facts {
 	f := &Facts{}
 	cluster.Together(
 		func() { f.Nodes = r.Nodes(ctx) },
@@ -71,7 +68,7 @@ func Read(ctx context.Context, r cluster.Reader, ask AskPools, timeout time.Dura
 	return f
 }
 
-func (f *Facts) readAgents(ctx context.Context, r cluster.Reader, ask AskPools, timeout time.Duration) {
+func (f *Facts) readAgents(ctx context.Context, r cluster.Reader, ask agents.AskPools, timeout time.Duration) {
 	cluster.Together(
 		func() { f.Agents = r.ExplainedAgents(ctx, nil) },
 		func() { f.DaemonSets = r.DaemonSets(ctx) },

@@ -41,11 +41,8 @@ type Facts struct {
 	NoPools string
 }
 
-// AskPools asks agents for their pools. why says why it does not; "" if it does.
-type AskPools func(ctx context.Context, of []cluster.Agent) (pools []agents.Pools, why string)
-
 // Read reads the facts about a claim, which the caller has read.
-func Read(ctx context.Context, r cluster.Reader, ask AskPools, claim *corev1.PersistentVolumeClaim) Facts {
+func Read(ctx context.Context, r cluster.Reader, ask agents.AskPools, claim *corev1.PersistentVolumeClaim) Facts {
 	f := Facts{Now: time.Now(), Claim: *claim}
 	cluster.Together(
 		func() { f.Class = r.Class(ctx, contract.Of(claim)) },
