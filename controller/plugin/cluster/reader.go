@@ -48,7 +48,8 @@ func (r Reader) CSINodes(ctx context.Context) List[storagev1.CSINode] {
 // Registered reports whether the kubelet of a node has registered a driver.
 func Registered(all List[storagev1.CSINode], node, driver string) bool {
 	c := all.Find(func(c *storagev1.CSINode) bool { return c.Name == node })
-	return c != nil && slices.ContainsFunc(c.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver })
+	return c != nil && slices.ContainsFunc(c.Spec.Drivers,
+		func(d storagev1.CSINodeDriver) bool { return d.Name == driver })
 }
 
 // Drivers lists the CSI drivers.
