@@ -19,6 +19,7 @@ func claimsWait(t *testing.T, o *operated) {
 		t.Fatal(err)
 	}
 	o.Eventually("no agent", func() error { return noAgent(o, bare.Name) })
+	o.healthy() // no agent is being replaced
 	broken, gone := o.nodes[1].Name, o.Name+"-node-99"
 	o.breaks(broken)
 	rows := map[string]func(*testing.T){}

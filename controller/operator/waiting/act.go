@@ -17,14 +17,18 @@ import (
 
 // Topics of the events that agents do not record.
 const (
-	topicNoAgent  = "no agent"
-	topicNotReady = "node not ready"
+	topicNoAgent       = "no agent"
+	topicAgentNotReady = "agent not ready"
+	topicNotReady      = "node not ready"
 )
+
+// absence is why the agent of a node serves no claim. It is the zero value if the agent is ready.
+type absence struct{ topic, why string }
 
 // act records why the claim waits, or gives it back to the scheduler. It does nothing if the node's
 // agent is ready: that one records why it refuses a claim.
 func (r *Reconciler) act(ctx context.Context, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass,
-	p place) error {
+	p place, agent absence) error {
 	if p.node == "" {
 		topic, message := nodechoice.NoNode(sc)
 		r.warn(ctx, claim, topic, message)
@@ -46,16 +50,14 @@ func (r *Reconciler) act(ctx context.Context, claim *corev1.PersistentVolumeClai
 			return err
 		}
 	}
-	why, err := r.agentMissing(ctx, p.node)
-	if err != nil || why == "" {
-		return err
+	if agent == (absence{}) {
+		return nil
 	}
-	topic := topicNoAgent
 	if !contract.NodeReady(node) {
-		topic, why = topicNotReady, fmt.Sprintf("node %s is not ready, so this claim waits for it: kubectl describe node "+
-			"%[1]s", p.node)
+		agent = absence{topicNotReady, fmt.Sprintf("node %s is not ready, so this claim waits for it: kubectl describe "+
+			"node %[1]s", p.node)}
 	}
-	r.warn(ctx, claim, topic, why)
+	r.warn(ctx, claim, agent.topic, agent.why)
 	return nil
 }
 
@@ -71,30 +73,33 @@ func (r *Reconciler) warn(ctx context.Context, claim *corev1.PersistentVolumeCla
 	r.Events.Warn(ctx, events.Claim(claim), topic, events.ProvisioningFailed, message)
 }
 
-// agentMissing describes a node without a ready agent; "" if it has one.
-func (r *Reconciler) agentMissing(ctx context.Context, node string) (string, error) {
+// absent returns why the agent of a place is not ready. A place without a node has no agent.
+func (r *Reconciler) absent(ctx context.Context, p place) (absence, error) {
+	if p.node == "" {
+		return absence{}, nil
+	}
 	var pods corev1.PodList
-	if err := r.Cache.List(ctx, &pods, client.InNamespace(r.Namespace)); err != nil {
-		return "", fmt.Errorf("list the agents' pods: %w", err)
+	if err := r.Cache.List(ctx, &pods, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return absence{}, fmt.Errorf("list the agents' pods: %w", err)
 	}
 	name := ""
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if pod.Spec.NodeName != node || !contract.OfDaemonSet(pod) {
+		if pod.Spec.NodeName != p.node || !contract.OfDaemonSet(pod) {
 			continue
 		}
 		if contract.PodReady(pod) {
-			return "", nil
+			return absence{}, nil
 		}
 		name = pod.Name
 	}
 	if name != "" {
-		return fmt.Sprintf("the agent on node %s is not ready, so this claim waits: kubectl -n %s describe pod %s", node,
-			r.Namespace, name), nil
+		return absence{topicAgentNotReady, fmt.Sprintf("the agent on node %s is not ready, so this claim waits: "+
+			"kubectl -n %s describe pod %s", p.node, r.Namespace, name)}, nil
 	}
-	return fmt.Sprintf("no agent runs on node %s, so this claim waits: let one run there (spec.workload of the "+
-		"HostPathProvisioner, taints of the node), or create the claim again for another node; kubectl -n %s get pods "+
-		"-o wide lists the agents", node, r.Namespace), nil
+	return absence{topicNoAgent, fmt.Sprintf("no agent runs on node %s, so this claim waits: let one run there "+
+		"(spec.workload of the HostPathProvisioner, taints of the node), or create the claim again for another node; "+
+		"kubectl -n %s get pods -o wide lists the agents", p.node, r.Namespace)}, nil
 }
 
 // place is the node whose agent has to serve a claim.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -124,7 +125,12 @@ func TestReconcile(t *testing.T) {
 			r := &Reconciler{Namespace: "agents", Cache: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithRuntimeObjects(s.objects()...).Build(),
 				Live: live, Events: newRecorder(t, live), Other: func(context.Context) (string, error) { return s.other, nil }, since: map[types.NamespacedName]seen{}}
 			if p, waits := placeOf(s.claim, s.sc); waits {
-				r.since[name] = seen{p, time.Now().Add(-s.since)}
+				agent, err := r.absent(t.Context(), p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				at := time.Now().Add(-s.since)
+				r.since[name] = seen{p, at, agent.topic, at}
 			}
 			for range 2 { // the second time records nothing
 				if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: name}); err != nil {
@@ -140,6 +146,68 @@ func TestReconcile(t *testing.T) {
 			}
 		})
 	}
+}
+
+// While an agent's pod is replaced, there is none, and then one that is not ready. Neither is
+// recorded before it has lasted, and then each with its own words.
+func TestAgentReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene()
+		pod := s.agent.DeepCopy()
+		live := kubefake.NewClientset(s.objects()...)
+		cache := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithRuntimeObjects(s.objects()...).WithStatusSubresource(pod).Build()
+		recorder := newRecorder(t, live)
+		defer recorder.Close()
+		r := &Reconciler{Namespace: "agents", Cache: cache, Live: live, Events: recorder, Other: func(context.Context) (string, error) { return "", nil },
+			since: map[types.NamespacedName]seen{}}
+		ready := func(status corev1.ConditionStatus) {
+			pod.ResourceVersion, pod.Status.Conditions[0].Status = "", status
+			if err := cache.Status().Update(t.Context(), pod); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// after has the reconciler look until that time has passed, as often as it asks for.
+		after := func(d time.Duration, want ...string) {
+			t.Helper()
+			for end := time.Now().Add(d); ; {
+				next, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "data"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if time.Until(end) < next.RequeueAfter {
+					time.Sleep(time.Until(end))
+					break
+				}
+				time.Sleep(next.RequeueAfter)
+			}
+			got := messages(t, live)
+			if len(got) != len(want) {
+				t.Errorf("events %q, want %d", got, len(want))
+			}
+			for i := range want {
+				if !strings.Contains(strings.Join(got, "\n"), want[i]) {
+					t.Errorf("no event %q in %q", want[i], got)
+				}
+			}
+		}
+		ready(corev1.ConditionTrue)
+		after(patience - time.Second)
+		if err := cache.Delete(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		after(patience - time.Second)
+		pod.ResourceVersion = ""
+		if err := cache.Create(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		ready(corev1.ConditionFalse)
+		after(patience - time.Second)
+		after(2*checkInterval, "the agent on node node-01 is not ready")
+		if err := cache.Delete(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		after(2*checkInterval, "the agent on node node-01 is not ready", "no agent runs on node node-01")
+	})
 }
 
 // The annotation of a user may name what can be no node: a copy of `kubectl get nodes -o name` for
@@ -169,7 +237,7 @@ func TestImpossibleNode(t *testing.T) {
 		p, waits := placeOf(s.claim, s.sc)
 		r := &Reconciler{Namespace: "agents", Live: client, Events: newRecorder(t, client)}
 		for range 2 {
-			if err := r.act(t.Context(), s.claim, s.sc, p); err != nil || !waits {
+			if err := r.act(t.Context(), s.claim, s.sc, p, absence{}); err != nil || !waits {
 				t.Errorf("%.300s: %v, waits: %t", name, err, waits)
 			}
 		}

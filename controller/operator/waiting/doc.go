@@ -11,6 +11,9 @@
 //   - its node does not exist,
 //   - its node is not ready, has no agent, or one that is not ready.
 //
+// An agent's pod is away for a moment while it is replaced. So its absence is recorded only after it
+// has lasted.
+//
 // If the scheduler chose a node that was deleted since, the choice is removed, so that the
 // scheduler chooses again. A Node of the same name that was created after the choice is another
 // node. A node that is not ready is not a deleted one.

@@ -21,8 +21,9 @@ import (
 )
 
 var (
-	// patience is the time that a claim waits before anything is recorded: a node and its agent may
-	// be about to start.
+	// patience is the time that a claim waits, and that its agent is away or not ready, before
+	// anything is recorded: a node may be about to start, and the agent's pod may be about to be
+	// replaced.
 	patience = timing.Scaled(15 * time.Second)
 	// patienceWithoutNode is the same for a claim that names no node. It is shorter than the head
 	// start that agents leave to the operator.
@@ -47,10 +48,13 @@ type Reconciler struct {
 	since map[types.NamespacedName]seen // used by one worker
 }
 
-// seen is when a claim was first seen to wait in a place.
+// seen is when a claim was first seen to wait in a place, and when the place's agent was first seen
+// as it is.
 type seen struct {
 	place
-	at time.Time
+	at      time.Time
+	agent   string // the topic of its absence
+	agentAt time.Time
 }
 
 // Register has the manager run the reconciler while it leads.
@@ -91,11 +95,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		delete(r.since, req.NamespacedName)
 		return reconcile.Result{}, nil
 	}
-	first, ok := r.since[req.NamespacedName]
-	if !ok || first.place != p {
-		first = seen{p, time.Now()}
-		r.since[req.NamespacedName] = first
+	agent, err := r.absent(ctx, p)
+	if err != nil {
+		return reconcile.Result{}, err
 	}
+	first := r.first(req.NamespacedName, p, agent)
 	wait := patience
 	if p.node == "" {
 		wait = patienceWithoutNode
@@ -106,7 +110,25 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if namespace, err := r.Other(ctx); namespace != "" || err != nil {
 		return reconcile.Result{RequeueAfter: checkInterval}, err
 	}
-	return reconcile.Result{RequeueAfter: checkInterval}, r.act(ctx, claim, sc, p)
+	next := checkInterval
+	if rest := patience - time.Since(first.agentAt); rest > 0 && agent != (absence{}) {
+		next, agent = rest, absence{}
+	}
+	return reconcile.Result{RequeueAfter: next}, r.act(ctx, claim, sc, p, agent)
+}
+
+// first returns when the claim was first seen like this, which is now if anything has changed.
+func (r *Reconciler) first(claim types.NamespacedName, p place, agent absence) seen {
+	now := time.Now()
+	first, ok := r.since[claim]
+	if !ok || first.place != p {
+		first = seen{place: p, at: now, agent: agent.topic, agentAt: now}
+	}
+	if first.agent != agent.topic {
+		first.agent, first.agentAt = agent.topic, now
+	}
+	r.since[claim] = first
+	return first
 }
 
 // read returns the claim and its class. The class is nil if the claim or the class does not exist,
