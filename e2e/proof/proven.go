@@ -113,17 +113,43 @@ func (r *Runner) Stale() error {
 			fmt.Fprintf(r.Out, "shard %s: never proven\n", shard)
 			continue
 		}
-		changed, err := r.git(slices.Concat([]string{"diff", "--name-only", one.commit, "--"}, r.Tiers.Paths[shard],
-			[]string{":!e2e/proven.txt", ":!*.md"})...)
+		changed, err := r.git(slices.Concat([]string{"diff", "--name-only", one.commit, "--", ":!e2e/proven.txt"},
+			pathspecs(r.Tiers.Paths[shard]))...)
 		if err != nil {
 			fmt.Fprintf(r.Out, "shard %s: proven at %s, which this repository does not have\n", shard, one.commit)
 			continue
 		}
 		if files := strings.Fields(changed); len(files) > 0 {
-			fmt.Fprintf(r.Out, "shard %s: changed since it was proven at %s: %s\n", shard, one.commit, strings.Join(files, " "))
+			fmt.Fprintf(r.Out, "shard %s: changed since it was proven at %s: %s\n", shard, one.commit, some(files))
 		}
 	}
 	return nil
+}
+
+// pathspecs returns the paths of a shard in git's words, which have a colon before the exclamation
+// mark. Pages count only for a shard that names docs or a page.
+func pathspecs(paths []string) []string {
+	specs, pages := make([]string, 0, len(paths)+1), false
+	for _, path := range paths {
+		pages = pages || path == "docs" || strings.HasSuffix(path, ".md")
+		if strings.HasPrefix(path, "!") {
+			path = ":" + path
+		}
+		specs = append(specs, path)
+	}
+	if !pages {
+		specs = append(specs, ":!*.md")
+	}
+	return specs
+}
+
+// some names a few of the files, and how many there are.
+func some(files []string) string {
+	const most = 3
+	if len(files) <= most {
+		return strings.Join(files, " ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(files[:most], " "), len(files)-most)
 }
 
 func (r *Runner) git(args ...string) (string, error) {

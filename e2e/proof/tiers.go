@@ -11,7 +11,8 @@ import (
 // Tiers is what tiers.txt says.
 type Tiers struct {
 	rules []*rule
-	// Paths are, by shard, the files and folders whose change puts the shard out of date.
+	// Paths are, by shard, the files and folders whose change puts the shard out of date. One with an
+	// exclamation mark before it does not, though a folder that has it is listed.
 	Paths map[string][]string
 	// Shards are the shards in the order of the file.
 	Shards []string
