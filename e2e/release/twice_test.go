@@ -30,11 +30,16 @@ func TestTwoReleases(t *testing.T) {
 	}
 	const version, repository = "v9.9.9-rc.1", "registry.example.com/storage/hostpath-provisioner"
 	var made []*Release
+	head, err := exec.Command("git", "-C", "../..", "rev-parse", "HEAD").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, path := range []string{"a", "elsewhere/and/longer"} {
 		clone := filepath.Join(t.TempDir(), path)
 		if out, err := exec.Command("git", "clone", "-q", "../..", clone).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
+		gitIn(t, clone, "reset", "-q", "--hard", strings.TrimSpace(string(head))) // a commit may have come since
 		if path == "a" {
 			gitIn(t, clone, "tag", version)
 		}

@@ -41,6 +41,12 @@ func TestDiskWithoutLimits(t *testing.T) {
 			noLimits(t, testdisk.Mount(t, row.kind), row.why, "the kernel is built without", "the kernel is too old")
 		})
 	}
+	t.Run("tmpfs", func(t *testing.T) {
+		dir := t.TempDir()
+		ok(t, unix.Mount("tmpfs", dir, "tmpfs", 0, ""))
+		t.Cleanup(func() { ok(t, unix.Unmount(dir, 0)) })
+		noLimits(t, dir, "this filesystem is tmpfs")
+	})
 }
 
 // Full quota is not this package's: it enforces no quotas of volumes, and Enable

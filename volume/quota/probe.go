@@ -39,8 +39,23 @@ func Probe(dir int, hooks Hooks) (Enforcer, error) {
 	case unix.BTRFS_SUPER_MAGIC:
 		return probeBtrfs(dir, hooks.Step), nil
 	}
-	return none{reason: fmt.Sprintf("only XFS, ext4 and btrfs have quotas on directories, "+
-		"and this filesystem (type %#x) is none of them", uint32(st.Type))}, nil
+	return none{reason: "only XFS, ext4 and btrfs have quotas on directories, and this filesystem is " +
+		filesystem(uint32(st.Type))}, nil
+}
+
+// others are the names of filesystems without quotas on directories that a pool may be on, by
+// their numbers in statfs(2). The number of ZFS is from its own include/sys/fs/zfs.h.
+var others = map[uint32]string{
+	unix.TMPFS_MAGIC: "tmpfs", unix.OVERLAYFS_SUPER_MAGIC: "overlay", unix.NFS_SUPER_MAGIC: "NFS",
+	unix.F2FS_SUPER_MAGIC: "F2FS", unix.FUSE_SUPER_MAGIC: "FUSE", unix.V9FS_MAGIC: "9P", 0x2fc12fc1: "ZFS",
+}
+
+// filesystem names the filesystem of a type.
+func filesystem(number uint32) string {
+	if name, ok := others[number]; ok {
+		return name
+	}
+	return fmt.Sprintf("of the type %#x", number)
 }
 
 // reasons describe why project quota is not in force, and what to do.
