@@ -1,21 +1,23 @@
 package cluster
 
 import (
+	"cmp"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
-// NodeOf returns the name of a PV's node, "" if the PV names none that is known.
-func NodeOf(pv *corev1.PersistentVolume, nodes List[corev1.Node]) string {
-	if name := contract.TopologyOf(pv); name != "" {
-		return name
+// NodesOf returns a function that returns the name of a PV's node, "" if the PV names none that is
+// known.
+func NodesOf(nodes List[corev1.Node]) func(*corev1.PersistentVolume) string {
+	byHostname := map[string]string{}
+	for _, n := range nodes.Items {
+		if h := n.Labels[corev1.LabelHostname]; h != "" {
+			byHostname[h] = n.Name
+		}
 	}
-	hostname := contract.Hostname(pv)
-	if n := nodes.Find(func(n *corev1.Node) bool {
-		return hostname != "" && n.Labels[corev1.LabelHostname] == hostname
-	}); n != nil {
-		return n.Name
+	return func(pv *corev1.PersistentVolume) string {
+		return cmp.Or(contract.TopologyOf(pv), byHostname[contract.Hostname(pv)], pv.Annotations[contract.AnnProvisionOnNode])
 	}
-	return pv.Annotations[contract.AnnProvisionOnNode]
 }

@@ -138,10 +138,11 @@ func defaultClass(f *Facts) []finding {
 // volumes finds PVs that no agent looks after.
 func volumes(f *Facts) []finding {
 	all := unread(f.PVs.Unknown, f.Nodes.Unknown, f.Agents.Unknown)
+	nodeOf := cluster.NodesOf(f.Nodes)
 	for i := range f.PVs.Items {
 		pv := &f.PVs.Items[i]
 		provisioner := provisionerOf(pv)
-		node := cluster.NodeOf(pv, f.Nodes)
+		node := nodeOf(pv)
 		if node == "" || !f.Ours(provisioner) {
 			continue
 		}

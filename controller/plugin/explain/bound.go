@@ -37,7 +37,7 @@ func (e *explanation) bound() {
 
 // where says on which node the volume is, and who chose the node.
 func (e *explanation) where(pv *corev1.PersistentVolume) {
-	node := e.nodeOfPV(pv)
+	node := e.node()
 	if node == "" {
 		e.add(Note, "", "its volume is PV %s, which names no node", pv.Name)
 		return

@@ -96,16 +96,11 @@ func agentsFor(ctx context.Context, r cluster.Reader, claim *corev1.PersistentVo
 func (f *Facts) node() string {
 	switch pv := f.PV.It; {
 	case pv != nil:
-		return f.nodeOfPV(pv)
+		return cluster.NodesOf(f.Nodes)(pv)
 	case contract.NamesNode(&f.Claim) && f.byAnnotation():
 		return f.Claim.Annotations[contract.AnnProvisionOnNode]
 	}
 	return f.Claim.Annotations[contract.AnnSelectedNode]
-}
-
-// nodeOfPV returns the name of the PV's node, "" if the PV names none that is known.
-func (f *Facts) nodeOfPV(pv *corev1.PersistentVolume) string {
-	return cluster.NodeOf(pv, f.Nodes)
 }
 
 func (f *Facts) nodeNamed(name string) *corev1.Node {

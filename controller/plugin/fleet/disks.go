@@ -47,8 +47,7 @@ func Disks(nodes cluster.List[corev1.Node], listed []agents.Listed[agents.Device
 			all = append(all, disk)
 		}
 	}
-	f := Facts{Nodes: nodes}
-	nodeOf := f.nodeOfPV()
+	nodeOf := nodeOf(nodes)
 	for name, pv := range byName {
 		if pv.Labels[labelDisk] == "" || reported[name] {
 			continue

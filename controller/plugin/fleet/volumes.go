@@ -68,7 +68,7 @@ func Volumes(s *Stock) []Volume {
 		pvs[s.PVs.Items[i].Name] = &s.PVs.Items[i]
 	}
 	all, recorded := s.recorded(pvs)
-	why, nodeOf := s.whyUnreported(), s.nodeOfPV()
+	why, nodeOf := s.whyUnreported(), nodeOf(s.Nodes)
 	for name, pv := range pvs {
 		if recorded[name] || !s.serves(pv) {
 			continue
@@ -175,19 +175,11 @@ func poolOf(pv *corev1.PersistentVolume) string {
 	return contract.PoolName(pv.Spec.CSI.VolumeAttributes)
 }
 
-// nodeOfPV returns a function that returns the name of a PV's node, "" if the PV names none that is
-// known.
-func (s *Facts) nodeOfPV() func(*corev1.PersistentVolume) string {
-	byHostname := map[string]string{}
-	for _, n := range s.Nodes.Items {
-		if h := n.Labels[corev1.LabelHostname]; h != "" {
-			byHostname[h] = n.Name
-		}
-	}
-	return func(pv *corev1.PersistentVolume) string {
-		return cmp.Or(contract.TopologyOf(pv), byHostname[contract.Hostname(pv)], pv.Annotations[contract.AnnProvisionOnNode],
-			contract.Hostname(pv))
-	}
+// nodeOf returns a function that returns the name of a PV's node, or the hostname that the PV requires
+// if no node has it.
+func nodeOf(nodes cluster.List[corev1.Node]) func(*corev1.PersistentVolume) string {
+	known := cluster.NodesOf(nodes)
+	return func(pv *corev1.PersistentVolume) string { return cmp.Or(known(pv), contract.Hostname(pv)) }
 }
 
 // whyUnreported returns a function that returns why no agent reports a volume of a node.
