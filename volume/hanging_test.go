@@ -16,8 +16,8 @@ import (
 const (
 	patience = time.Second
 	// atOnce is how long a call may take that does not wait for a disk. It is short
-	// of patience.
-	atOnce = patience / 2
+	// of patience, and long for a busy machine.
+	atOnce = patience * 3 / 4
 )
 
 // hanging is a disk that hangs at will: steps stop while their names begin with
