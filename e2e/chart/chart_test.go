@@ -120,7 +120,7 @@ func TestNotes(t *testing.T) {
 
 // The chart's page of values is what its values say.
 func TestReadme(t *testing.T) {
-	program, err := docsTool.path(t.Context())
+	program, err := docsTool.Path(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
