@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -103,30 +101,6 @@ func (r *Release) unchanged(tag name.Tag, options []remote.Option) error {
 	case there.Digest != r.Digest:
 		return fmt.Errorf("%s is there with the digest %s, and this one has %s; a version does not change, so choose another",
 			tag, there.Digest, r.Digest)
-	}
-	return nil
-}
-
-// Sign signs the image and SHA256SUMS with a key of cosign, whose password is in COSIGN_PASSWORD.
-// The signature goes to the registry, that of the sums into SHA256SUMS.sigstore.json. Nothing is
-// sent to a public log.
-func (r *Release) Sign(ctx context.Context, cosign, key string) error {
-	r.step("sign %s", r.Pinned())
-	sums := filepath.Join(r.Directory, "SHA256SUMS")
-	work, err := os.MkdirTemp("", "hpp-release-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(work) }()
-	config := filepath.Join(work, "signing-config.json") // it names no service
-	for _, args := range [][]string{
-		{"signing-config", "create", "--out", config},
-		{"sign", "--yes", "--key", key, "--signing-config", config, r.Pinned()},
-		{"sign-blob", "--yes", "--key", key, "--signing-config", config, "--bundle", sums + ".sigstore.json", sums},
-	} {
-		if _, err := run(ctx, nil, cosign, args...); err != nil {
-			return err
-		}
 	}
 	return nil
 }

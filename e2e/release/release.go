@@ -148,8 +148,10 @@ func (r *Release) archive() string { return "hostpath-provisioner-" + r.Version 
 
 // images is the text of images.txt. A line without # is an image that the manifests name.
 func (r *Release) images() string {
-	return fmt.Sprintf(`# The one image of this release. For nodes without a way to its registry, copy it with its SBOMs and provenance to
-# yours, and replace its name in the file that you install:
+	return fmt.Sprintf(`# The one image of this release. For nodes without a way to its registry, copy it to yours with its SBOMs, provenance
+# and signatures, and replace its name in the file that you install:
+#   oras cp --recursive %[5]s registry.example.com/storage/hostpath-provisioner:%[4]s
+# The archive has the same image, SBOMs and provenance, but no signatures: that of SHA256SUMS is for its bytes:
 #   oras cp --recursive --from-oci-layout %[3]s:%[4]s registry.example.com/storage/hostpath-provisioner:%[4]s
 # Without any registry, import it on each node, and give it the name that the manifests have:
 #   ctr -n k8s.io images import %[3]s

@@ -91,8 +91,14 @@ func makeRelease(ctx context.Context, root string, args []string, out io.Writer)
 		return errors.New("a signature is kept beside the pushed image: give PUSH=1 with KEY")
 	}
 	o.Directory = filepath.Join(root, "_artifacts", "release", o.Version)
-	if *push { // asked first: all the rest takes a minute
+	// Asked first: all the rest takes a minute, and what is pushed stays.
+	if *push {
 		if err := release.CheckPush(ctx, o.Repository+":"+o.Version); err != nil {
+			return err
+		}
+	}
+	if *key != "" {
+		if err := release.CheckSign(ctx, *cosign, *key); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ func TestArguments(t *testing.T) {
 		{"push --check registry.invalid/a:v1", "is not the name of an image that you can push"},
 		{"make --version v1.0.0 --image example.com/agent extra", "unexpected"},
 		{"make --version v1.0.0 --image example.com/agent --key k", "give PUSH=1 with KEY"},
+		{"make --version v1.0.0 --image localhost:1/agent --push --key k", "localhost:1: log in with docker login"},
 		{"make --version v1.0.0 --image registry.invalid/agent", "is not the name of an image that you can push"},
 		{"make --version 1.0.0 --image example.com/agent", "is not a version"},
 	} {
