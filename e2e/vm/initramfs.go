@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 )
@@ -15,17 +14,10 @@ var ownModules = []string{"virtio_pci", "virtio_blk"}
 
 // writeInitramfs writes what the machine boots into: busybox, modules, the program, and a script
 // that starts it.
-func writeInitramfs(path string, k kernel, m Machine) error {
+func writeInitramfs(path string, p platform, k kernel, m Machine) error {
 	modules, err := k.moduleFiles(append(ownModules, m.Modules...))
 	if err != nil {
 		return err
-	}
-	busybox, err := exec.LookPath("busybox")
-	if err != nil {
-		return err
-	}
-	if err := static(busybox); err != nil {
-		return fmt.Errorf("%w; run e2e/packages.sh busybox-static", err)
 	}
 	f, err := os.Create(path)
 	if err != nil {
@@ -38,19 +30,19 @@ func writeInitramfs(path string, k kernel, m Machine) error {
 	}
 	// The kernel opens it for the first process before anything is mounted.
 	a.entry("dev/console", 0o20600, 5<<8|1, strings.NewReader(""), 0)
-	a.file("bin/busybox", busybox)
+	a.file("bin/busybox", k.busybox)
 	a.file(guestPath(m), m.Program)
 	for _, module := range modules {
 		a.file("modules/"+filepath.Base(module), module)
 	}
-	script := script(modules, m)
+	script := script(p, modules, m)
 	a.entry("init", 0o100755, 0, strings.NewReader(script), int64(len(script)))
 	return a.close()
 }
 
 // script is the machine's first process. The console is the kernel's; the program has the second
 // serial port, and its exit code goes to the third.
-func script(modules []string, m Machine) string {
+func script(p platform, modules []string, m Machine) string {
 	var b strings.Builder
 	b.WriteString(`#!/bin/busybox sh
 b=/bin/busybox
@@ -62,7 +54,7 @@ $b mount -t tmpfs tmp /tmp
 	for _, module := range modules {
 		fmt.Fprintf(&b, "$b insmod /modules/%s || echo no module %[1]s\n", filepath.Base(module))
 	}
-	b.WriteString("$b stty -F /dev/ttyS1 raw\ncd /tmp\nexport HOME=/tmp TMPDIR=/tmp PATH=/bin VIRTUAL_MACHINE=e2e/vm\n")
+	b.WriteString("$b stty -F /dev/" + p.output + " raw\ncd /tmp\nexport HOME=/tmp TMPDIR=/tmp PATH=/bin VIRTUAL_MACHINE=e2e/vm\n")
 	for _, variable := range m.Env {
 		fmt.Fprintf(&b, "export %s\n", quote(variable))
 	}
@@ -70,7 +62,7 @@ $b mount -t tmpfs tmp /tmp
 	for _, arg := range m.Args {
 		b.WriteString(" " + quote(arg))
 	}
-	b.WriteString(" </dev/null >/dev/ttyS1 2>&1\necho $? >/dev/ttyS2\n$b sync\n$b poweroff -f\n")
+	fmt.Fprintf(&b, " </dev/null >/dev/%s 2>&1\necho $? >/dev/%s\n$b sync\n$b poweroff -f\n", p.output, p.code)
 	return b.String()
 }
 

@@ -77,7 +77,7 @@ func machine(t *testing.T, pkg string) vm.Machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return vm.Machine{Program: program, Log: os.Stdout}
+	return vm.Machine{Arch: arch, Program: program, Log: os.Stdout}
 }
 
 // disk makes an image with a filesystem. The least that mkfs.xfs accepts is 300 MiB.

@@ -2,6 +2,7 @@ package vm_test
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,9 @@ import (
 	"sync"
 	"testing"
 )
+
+// arch is the machines' architecture.
+var arch = cmp.Or(os.Getenv("HPP_E2E_VM_ARCH"), "amd64")
 
 // Most tests run at once: a machine boots on one processor. TestReadHangs measures time and runs
 // alone.
@@ -44,7 +48,7 @@ func (p *testPrograms) build(pkg string) (program string, err error) {
 		return program, nil
 	}
 	cmd := exec.Command("go", "test", "-c", "-tags", "vm", "-o", program, pkg)
-	cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+arch)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
 	}

@@ -19,6 +19,7 @@
 // like that. Files:
 //
 //	vm.go         Machine, Run
+//	platform.go   what differs between amd64 and arm64
 //	kernel.go     fetches the kernel, once, into the cache of the tests
 //	modules.go    which modules a module needs
 //	initramfs.go  what the machine boots into
@@ -27,7 +28,6 @@ package vm
 import (
 	"bytes"
 	"context"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
@@ -52,7 +52,11 @@ type Machine struct {
 	// Modules are loaded before the program starts, in this order, each after those it needs. One
 	// that is built into the kernel does no harm.
 	Modules []string
-	// Program is a static executable. Args and Env are its arguments and its environment.
+	// Arch is amd64, the default, or arm64. Both run in software, wherever this is not another
+	// architecture's machine.
+	Arch string
+	// Program is a static executable, busybox where it is empty. Args and Env are its arguments and
+	// its environment.
 	Program string
 	Args    []string
 	Env     []string
@@ -95,35 +99,38 @@ func Run(ctx context.Context, m Machine) error {
 		ctx, cancel = context.WithTimeout(ctx, defaultTimeout)
 		defer cancel()
 	}
-	if err := m.check(); err != nil {
-		return err
-	}
-	kernel, err := fetchKernel(ctx, m.Log)
+	p, err := m.platform()
 	if err != nil {
 		return err
+	}
+	if err := m.check(p); err != nil {
+		return err
+	}
+	kernel, err := fetchKernel(ctx, p, m.Log)
+	if err != nil {
+		return err
+	}
+	if m.Program == "" {
+		m.Program = kernel.busybox
+	}
+	if err := p.static(m.Program); err != nil {
+		return fmt.Errorf("program of the virtual machine: %w", err)
 	}
 	dir, err := os.MkdirTemp("", "vm-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	if err := writeInitramfs(filepath.Join(dir, "initramfs"), kernel, m); err != nil {
+	if err := writeInitramfs(filepath.Join(dir, "initramfs"), p, kernel, m); err != nil {
 		return err
 	}
-	return m.boot(ctx, kernel, dir)
+	return m.boot(ctx, p, kernel, dir)
 }
 
-const emulator = "qemu-system-x86_64"
-
 // check finds what is missing before anything is fetched.
-func (m Machine) check() error {
-	if runtime.GOARCH != "amd64" {
-		return fmt.Errorf("the virtual machine is not supported on %s, only on amd64", runtime.GOARCH)
-	}
-	for _, tool := range []string{emulator, "busybox"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			return fmt.Errorf("%w; run e2e/packages.sh qemu-system-x86 busybox-static", err)
-		}
+func (m Machine) check(p platform) error {
+	if _, err := exec.LookPath(p.emulator); err != nil {
+		return fmt.Errorf("%w; run e2e/packages.sh %s", err, p.pkg)
 	}
 	images := slices.Clone(m.Disks)
 	for _, disk := range m.SCSI {
@@ -134,33 +141,12 @@ func (m Machine) check() error {
 			return fmt.Errorf("disk of the virtual machine: %w", err)
 		}
 	}
-	if err := static(m.Program); err != nil {
-		return fmt.Errorf("program of the virtual machine: %w", err)
-	}
 	return nil
 }
 
-// static returns an error unless the file is an executable that needs no other file.
-func static(path string) error {
-	f, err := elf.Open(path)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }()
-	for _, p := range f.Progs {
-		if p.Type == elf.PT_INTERP {
-			return fmt.Errorf("%s is not static; build it with CGO_ENABLED=0", path)
-		}
-	}
-	if f.Machine != elf.EM_X86_64 {
-		return fmt.Errorf("%s is for %s, and the machine is an amd64 one", path, f.Machine)
-	}
-	return nil
-}
-
-func (m Machine) boot(ctx context.Context, k kernel, dir string) error {
+func (m Machine) boot(ctx context.Context, p platform, k kernel, dir string) error {
 	console, code := filepath.Join(dir, "console"), filepath.Join(dir, "code")
-	cmd := exec.CommandContext(ctx, emulator, m.arguments(k, dir, console, code)...)
+	cmd := exec.CommandContext(ctx, p.emulator, m.arguments(p, k, dir, console, code)...)
 	var complaints bytes.Buffer
 	cmd.Stdout, cmd.Stderr = m.Output, &complaints
 	// Killed with us, however we end.
@@ -186,7 +172,7 @@ func (m Machine) boot(ctx context.Context, k kernel, dir string) error {
 	return fmt.Errorf("%w\n%s%s", err, complaints.Bytes(), tail(string(log)))
 }
 
-func (m Machine) arguments(k kernel, dir, console, code string) []string {
+func (m Machine) arguments(p platform, k kernel, dir, console, code string) []string {
 	memory := m.Memory
 	if memory == 0 {
 		memory = 1024
@@ -196,14 +182,15 @@ func (m Machine) arguments(k kernel, dir, console, code string) []string {
 		// In software everywhere: half-working hardware virtualization, as inside some virtual
 		// machines, ends qemu.
 		"-accel", "tcg,thread=multi",
-		"-cpu", "max", "-smp", "2", "-m", strconv.Itoa(memory),
+		"-smp", "2", "-m", strconv.Itoa(memory),
 		"-kernel", k.image, "-initrd", filepath.Join(dir, "initramfs"),
 		// A panic reboots at once, which -no-reboot makes the end.
-		"-append", "console=ttyS0 loglevel=5 panic=-1 random.trust_cpu=on",
-		"-chardev", "file,id=console,path=" + console, "-serial", "chardev:console",
-		"-chardev", "stdio,id=output,signal=off", "-serial", "chardev:output",
-		"-chardev", "file,id=code,path=" + code, "-serial", "chardev:code",
+		"-append", "console=" + p.console + " loglevel=5 panic=-1 random.trust_cpu=on",
+		"-chardev", "file,id=console,path=" + console,
+		"-chardev", "stdio,id=output,signal=off",
+		"-chardev", "file,id=code,path=" + code,
 	}
+	args = append(args, p.qemu...)
 	for _, disk := range m.Disks {
 		// unsafe: a flush need not reach the real disk, for the real machine stays up.
 		args = append(args, "-drive", "if=virtio,format=raw,cache=unsafe,file="+strings.ReplaceAll(disk, ",", ",,"))

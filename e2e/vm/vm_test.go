@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -16,13 +15,9 @@ import (
 // busybox runs a shell script in a machine.
 func busybox(t *testing.T, script string, disks ...string) (vm.Machine, *bytes.Buffer) {
 	t.Helper()
-	program, err := exec.LookPath("busybox")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var out bytes.Buffer
 	return vm.Machine{
-		Program: program, Args: []string{"busybox", "sh", "-c", script}, Disks: disks, Output: &out, Log: os.Stderr,
+		Arch: arch, Args: []string{"busybox", "sh", "-c", script}, Disks: disks, Output: &out, Log: os.Stderr,
 	}, &out
 }
 
