@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
@@ -119,7 +118,7 @@ func TestCSIOlderDriver(t *testing.T) {
 	s.Gone(harness.PVName(deleted))
 	kept := harness.PVName(retained)
 	s.Released(kept)
-	s.Always(2*time.Second, "data kept", func() error { return harness.Exists(filepath.Join(node.Pool, kept, "data")) })
+	s.Holds(a, "data kept", func() error { return harness.Exists(filepath.Join(node.Pool, kept, "data")) })
 	s.Eventually("the other's gone", func() error {
 		if got := s.Children(node.Pool); !slices.Equal(got, []string{kept}) {
 			return fmt.Errorf("the pool holds %q", got)
@@ -166,7 +165,7 @@ func TestCSIHandmade(t *testing.T) {
 		return onlyWarning(s, pv, harness.ReasonDelete, harness.AnnProvisionedBy+"="+harness.Driver, "Retain")
 	}
 	s.Eventually("event", told)
-	s.Always(3*time.Second, "kept", func() error { return firstError(told(), harness.Exists(directory+"/data")) })
+	s.Holds(a, "kept", func() error { return firstError(told(), harness.Exists(directory+"/data")) })
 	s.PatchPV(pv.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, harness.AnnProvisionedBy, harness.Driver))
 	s.Gone(pv.Name)
 	s.Eventually("empty pool", func() error { return empty(s, a) })
@@ -258,7 +257,7 @@ func TestCSITamperedPVs(t *testing.T) {
 			s.Released(pv.Name)
 		}
 	}
-	s.Always(4*time.Second, "PVs left alone", func() error {
+	s.Holds(a, "PVs left alone", func() error {
 		for name, pv := range pvs {
 			if s.IsGone(pv.Name) == nil {
 				return fmt.Errorf("%s: the PV is gone", name)
@@ -266,9 +265,7 @@ func TestCSITamperedPVs(t *testing.T) {
 		}
 		return firstError(said(), a.Ready())
 	})
-	if after := s.Tree(filepath.Dir(a.Pool)); after != before {
-		t.Errorf("the disk was changed:\n%s\nbefore:\n%s", after, before)
-	}
+	wantTreeBack(s, filepath.Dir(a.Pool), before)
 	s.Delete(victim)
 	s.Gone(harness.PVName(victim))
 }

@@ -142,7 +142,7 @@ func wantApart(s *harness.Scene, a *harness.Agent, csiPool, outer string, hostPV
 	for _, pv := range pvs {
 		s.Released(pv.Name)
 	}
-	s.Always(3*time.Second, "left alone", func() error {
+	s.Holds(a, "left alone", func() error {
 		for _, pv := range pvs {
 			if s.IsGone(pv.Name) == nil {
 				return fmt.Errorf("PV %s is gone", pv.Name)

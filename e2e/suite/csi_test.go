@@ -53,7 +53,8 @@ func TestCSIWithPod(t *testing.T) {
 	s, a, other := csiNodes(t)
 	class := s.CSIClass("plain", nil)
 	claim := s.Create(harness.Claim{Class: class, Size: "12345678"})
-	s.Always(time.Second, "claim without a pod", func() error { return s.IsPending(claim) })
+	s.CatchUp(other)
+	s.Holds(a, "claim without a pod", func() error { return s.IsPending(claim) })
 	pod := s.Pod(claim.Name, a.Node.Hostname)
 	if node := s.Scheduled(pod); node != a.Node.Name {
 		t.Errorf("pod on %s, want %s", node, a.Node.Name)
@@ -143,7 +144,7 @@ func TestCSIClass(t *testing.T) {
 	s.Write(path, "data", []byte("precious"))
 	s.Delete(claim)
 	s.Released(pv.Name)
-	s.Always(3*time.Second, "data kept", func() error {
+	s.Holds(a, "data kept", func() error {
 		if data, err := os.ReadFile(filepath.Join(path, "data")); string(data) != "precious" {
 			return fmt.Errorf("data: %q, %w", data, err)
 		}
@@ -160,7 +161,8 @@ func TestCSIAnnotationIgnored(t *testing.T) {
 	t.Parallel()
 	s, a, other := csiNodes(t)
 	claim := s.Create(harness.Claim{Class: harness.ClassCSI, Node: other.Node.Name})
-	s.Always(2*time.Second, "annotation alone", func() error { return firstError(s.IsPending(claim), s.Unwarned(claim.UID)) })
+	s.CatchUp(other)
+	s.Holds(a, "annotation alone", func() error { return firstError(s.IsPending(claim), s.Unwarned(claim.UID)) })
 	s.Pod(claim.Name, a.Node.Hostname)
 	pv := s.Bound(claim)
 	wantTree(s, a.Pool, pv.Name)
@@ -182,7 +184,7 @@ func TestCSIAnnotationIgnored(t *testing.T) {
 	a.Stop()
 	a.Restart()
 	a.AwaitReady()
-	s.Always(3*time.Second, "said once", once)
+	s.Holds(a, "said once", once)
 }
 
 // Nobody chooses a node for a claim of an Immediate class, also where it has the annotation. One

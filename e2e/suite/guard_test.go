@@ -118,7 +118,7 @@ func TestDamagedRecord(t *testing.T) {
 	s.Delete(good)
 	s.Gone(harness.PVName(good))
 	s.Bound(s.Create(harness.Claim{Node: a.Node.Name}))
-	s.Always(3*time.Second, "left alone", func() error {
+	s.Holds(a, "left alone", func() error {
 		if now, err := os.ReadFile(record); len(now) != len(was)/2 {
 			return fmt.Errorf("the record has %d bytes, want %d: %w", len(now), len(was)/2, err)
 		}

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -96,7 +95,7 @@ func TestRetain(t *testing.T) {
 	s.Write(path, "data", []byte("precious"))
 	s.Delete(claim)
 	s.Released(pv.Name)
-	s.Always(4*time.Second, "data kept", func() error {
+	s.Holds(a, "data kept", func() error {
 		if phase := s.PV(pv.Name).Status.Phase; phase != corev1.VolumeReleased {
 			return fmt.Errorf("PV is %s", phase)
 		}

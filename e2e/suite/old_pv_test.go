@@ -55,7 +55,7 @@ func TestOldPVAppliedAgain(t *testing.T) {
 					return onlyWarning(r.Scene, r.pv, harness.ReasonDelete, row.words, annDeleteVolume+"="+string(r.pv.UID), "Retain")
 				}
 				r.Eventually("event", told)
-				r.Always(3*time.Second, "it stays", func() error { return firstError(r.stays(), told()) })
+				r.Holds(r.a, "it stays", func() error { return firstError(r.stays(), told()) })
 				r.PatchPV(r.pv.Name, `{"metadata":{"annotations":{"`+annDeleteVolume+`":"`+string(r.pv.UID)+`"}}}`)
 				r.Gone(r.pv.Name)
 				r.Eventually("empty pool", func() error { return empty(r.Scene, r.a) })

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -94,7 +93,7 @@ func TestOlderClusterRole(t *testing.T) {
 	s.Delete(lost)
 	s.Gone(harness.PVName(lost))
 
-	s.Always(3*time.Second, "what is left stays", func() error {
+	s.Holds(a, "what is left stays", func() error {
 		return firstError(s.IsBound(scheduled), s.IsBound(before[2]), s.Unwarned(s.PV(harness.PVName(before[2])).UID))
 	})
 	if n := len(a.Inspect().Volumes); n != 2 {

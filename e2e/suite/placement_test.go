@@ -182,7 +182,8 @@ func TestDelayedWithPod(t *testing.T) {
 	t.Parallel()
 	s, first, second := twoNodes(t)
 	claim := s.Create(harness.Claim{Class: harness.ClassDelayed})
-	s.Always(2*time.Second, "claim without a pod", func() error { return s.IsPending(claim) })
+	s.CatchUp(second)
+	s.Holds(first, "claim without a pod", func() error { return s.IsPending(claim) })
 	pod := s.Pod(claim.Name, second.Node.Hostname)
 	if node := s.Scheduled(pod); node != second.Node.Name {
 		t.Errorf("pod on %s, want %s", node, second.Node.Name)

@@ -3,7 +3,6 @@ package suite
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,7 +52,7 @@ func (p *populated) fill(class string) {
 	p.importer = made
 	p.Write(p.directory(), "data", []byte("precious"))
 	recorded(p.Scene, p.a.Pool, p.first)
-	p.Always(3*time.Second, "the agent leaves the target alone", func() error {
+	p.Holds(p.a, "the agent leaves the target alone", func() error {
 		if children := p.Children(p.a.Pool); len(children) != 1 {
 			return fmt.Errorf("directories %q", children)
 		}
@@ -104,8 +103,10 @@ func TestPopulate(t *testing.T) {
 			o := bothModes("off")
 			o.DataDir = harness.Datadir(harness.LocalPool, node.Pool)
 			p := newPopulated(s, s.Agent(node, o), class)
+			binding := p.Queue(p.a, harness.QueuePVs)
 			p.rebind()
-			p.Always(4*time.Second, "the populator's pod keeps it", func() error {
+			p.Eventually("the agent tries again to give it", binding.TriedAgain)
+			p.Once("the populator's pod keeps it", func() error {
 				return firstError(p.isOf(p.first), p.quiet(p.target, p.first))
 			})
 			p.ended()
@@ -114,7 +115,7 @@ func TestPopulate(t *testing.T) {
 				t.Errorf("the pod is on node %q", got)
 			}
 			p.finish()
-			p.Always(3*time.Second, "it stays", func() error { return firstError(p.isOf(p.target), p.quiet(p.target, p.first)) })
+			p.Holds(p.a, "it stays", func() error { return firstError(p.isOf(p.target), p.quiet(p.target, p.first)) })
 			p.DeletePod(p.waiting)
 			p.Delete(p.target)
 			p.goes(p.target, p.first)
@@ -131,8 +132,10 @@ func TestPopulateWithoutPods(t *testing.T) {
 	a := s.Agent(node, harness.Options{Kubeconfig: s.PodKubeconfig(s.AgentPod(node, harness.Account))})
 	p := newPopulated(s, a, harness.ClassDelayed)
 	p.ended()
+	binding := p.Queue(a, harness.QueuePVs)
 	p.rebind()
-	p.Always(4*time.Second, "the populator's claim keeps it", func() error {
+	p.Eventually("the agent tries again to give it", binding.TriedAgain)
+	p.Once("the populator's claim keeps it", func() error {
 		return firstError(p.isOf(p.first), p.quiet(p.target, p.first))
 	})
 	p.finish()

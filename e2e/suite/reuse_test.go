@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -128,7 +127,7 @@ func TestReuse(t *testing.T) {
 				}
 				r.give(home.Namespace, name)
 				r.Eventually("available", func() error { return phase(r, corev1.VolumeAvailable) })
-				r.Always(3*time.Second, "it waits", func() error { return firstError(r.quiet(), r.isOf(r.first)) })
+				r.Holds(r.a, "it waits", func() error { return firstError(r.quiet(), r.isOf(r.first)) })
 
 				next := r.claim(home, name)
 				r.Eventually("bound", func() error { return home.IsBound(next) })
@@ -165,7 +164,7 @@ func TestReuseAtOnce(t *testing.T) {
 		r.PatchPV(r.pv.Name, fmt.Sprintf(`{"spec":{"persistentVolumeReclaimPolicy":"Delete",
 			"claimRef":{"uid":null,"resourceVersion":null,"namespace":%q,"name":"restored"}}}`, r.Namespace))
 		r.Eventually("given", func() error { return r.isOf(next) })
-		r.Always(2*time.Second, "it stays", func() error { return firstError(r.isOf(next), r.quiet(next)) })
+		r.Holds(r.a, "it stays", func() error { return firstError(r.isOf(next), r.quiet(next)) })
 		r.Delete(next)
 		r.goes(next)
 	})
@@ -185,7 +184,7 @@ func TestReuseUnseen(t *testing.T) {
 		r.a.Restart()
 		r.a.AwaitReady()
 		r.Eventually("recorded", func() error { return r.isOf(next) })
-		r.Always(2*time.Second, "kept", func() error { return firstError(r.isOf(next), r.quiet(next)) })
+		r.Holds(r.a, "kept", func() error { return firstError(r.isOf(next), r.quiet(next)) })
 		r.a.Stop()
 		r.give(r.Namespace, "again")
 		third := r.claim(r.Scene, "again")
@@ -205,14 +204,14 @@ func TestReuseRefused(t *testing.T) {
 		pod := r.Pod(r.first.Name, r.a.Node.Hostname)
 		r.Scheduled(pod)
 		next := r.claim(r.Scene, "thief")
+		binding := r.Queue(r.a, harness.QueuePVs)
 		r.PatchPV(r.pv.Name, fmt.Sprintf(`{"spec":{"claimRef":{"resourceVersion":null,"name":"thief","uid":%q}}}`, next.UID))
 		r.Eventually("bound", func() error { return r.IsBound(next) })
-		r.Always(4*time.Second, "it waits", func() error { return firstError(r.isOf(r.first), r.quiet(r.first, next)) })
+		r.Eventually("the agent tries again to give it", binding.TriedAgain)
+		r.Once("it waits", func() error { return firstError(r.isOf(r.first), r.quiet(r.first, next)) })
 		r.Delete(next)
 		r.Released(r.pv.Name) // its policy is Delete
-		r.Always(4*time.Second, "it stays", func() error {
-			return r.isOf(r.first)
-		})
+		r.Holds(r.a, "it stays", func() error { return r.isOf(r.first) })
 		r.DeletePod(pod)
 		r.Delete(r.first)
 		r.Gone(r.pv.Name)
@@ -233,7 +232,7 @@ func TestReuseCorrected(t *testing.T) {
 		r.AwaitWarning(r.pv.UID, harness.ReasonRefused, "still there")
 		refer(string(r.first.UID))
 		r.Eventually("bound", func() error { return phase(r, corev1.VolumeBound) })
-		r.Always(3*time.Second, "it stays", func() error { return r.isOf(r.first) })
+		r.Holds(r.a, "it stays", func() error { return r.isOf(r.first) })
 		r.Delete(r.first)
 		r.Gone(r.pv.Name)
 	})
