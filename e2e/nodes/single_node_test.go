@@ -61,7 +61,7 @@ func TestSingleNode(t *testing.T) {
 		return said(s, "involvedObject.name", one.Name, "SeveralNodes", one.Name+", "+other.Name, begin)
 	})
 	waiting := singleNodeClaim(s)
-	s.AwaitWarning(waiting.UID, harness.ReasonFailed, one.Name+", "+other.Name, "remove or cordon")
+	s.AwaitWarning(nil, waiting.UID, harness.ReasonFailed, one.Name+", "+other.Name, "remove or cordon")
 	end(s, p)
 	s.Delete(claim)
 	s.Gone(pv.Name)

@@ -110,7 +110,7 @@ func TestAdoptPretender(t *testing.T) {
 	a.AwaitReady()
 	for _, pv := range []*corev1.PersistentVolume{wrongPath, wrongName} {
 		s.Released(pv.Name)
-		s.AwaitWarning(pv.UID, harness.ReasonRefused, a.Node.Name)
+		s.AwaitWarning(a, pv.UID, harness.ReasonRefused, a.Node.Name)
 		now := s.PV(pv.Name)
 		if len(now.Labels) != 0 || len(now.Finalizers) != len(pv.Finalizers) {
 			t.Errorf("PV %s was changed: labels %v, finalizers %v", pv.Name, now.Labels, now.Finalizers)

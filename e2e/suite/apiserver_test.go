@@ -2,11 +2,11 @@ package suite
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
@@ -24,7 +24,7 @@ func TestAPIServerAway(t *testing.T) {
 
 	a.Restart()
 	a.AwaitUnready("connection refused")
-	stays(s, a, 4*time.Second)
+	stays(s, a)
 	if err := harness.Missing(a.Pool); err != nil {
 		t.Errorf("a pool was founded before it is known what PVs say of it: %v", err)
 	}
@@ -36,7 +36,7 @@ func TestAPIServerAway(t *testing.T) {
 	if err := own.Plane.StopAPIServer(); err != nil {
 		t.Fatal(err)
 	}
-	stays(s, a, 4*time.Second)
+	stays(s, a)
 	startAPIServer(s)
 	after := s.Create(harness.Claim{Node: a.Node.Name})
 	s.Eventually("PV saved", func() error {
@@ -83,14 +83,38 @@ func startAPIServer(s *harness.Scene) {
 	}
 }
 
-// stays checks that the agent goes on and answers.
-func stays(s *harness.Scene, a *harness.Agent, span time.Duration) {
+// stays checks that the agent goes on and answers, after requests that the API server did not
+// answer: at least two of them began when it was away.
+func stays(s *harness.Scene, a *harness.Agent) {
 	s.Helper()
-	s.Always(span, "agent alive", func() error {
+	failed := unanswered(s, a)
+	s.Eventually("requests without an answer", func() error {
+		if now := unanswered(s, a); now < failed+3 {
+			return fmt.Errorf("%v were counted since, want 3", now-failed)
+		}
+		return nil
+	})
+	s.Once("agent alive", func() error {
 		if !a.Alive() {
 			return errors.New("it has ended")
 		}
 		_, _, err := a.Get("/healthz")
 		return err
 	})
+}
+
+// unanswered returns how many requests of the agent the API server did not answer.
+func unanswered(s *harness.Scene, a *harness.Agent) (sum float64) {
+	s.Helper()
+	_, body, err := a.Get("/metrics")
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, method := range []string{"GET", "POST", "PATCH", "PUT", "DELETE"} {
+		n, err := harness.MetricIn(body, "rest_client_requests_total", `code="<error>"`, fmt.Sprintf("method=%q", method))
+		if err == nil { // there may be none
+			sum += n
+		}
+	}
+	return sum
 }

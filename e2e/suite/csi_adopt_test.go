@@ -144,7 +144,7 @@ func TestCSIHandmade(t *testing.T) {
 	pv = save(s, pv)
 	a.Restart()
 	a.AwaitReady()
-	s.AwaitWarning(pv.UID, harness.ReasonRefused, a.Node.Name, "old-data", harness.AnnPool+"="+pool)
+	s.AwaitWarning(a, pv.UID, harness.ReasonRefused, a.Node.Name, "old-data", harness.AnnPool+"="+pool)
 	if got := a.Inspect().Volumes; len(got) > 0 {
 		t.Errorf("volumes %+v, want none", got)
 	}

@@ -3,7 +3,6 @@ package suite
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -70,10 +69,10 @@ func TestCSINotOffered(t *testing.T) {
 			if test.name == "far too big" { // the one refusal that another node might not share
 				back := func() error { return givenBack(mine, claim, test.words...) }
 				mine.Eventually("given back", back)
-				mine.Always(2500*time.Millisecond, "given back", back)
+				mine.Holds(a, "given back", back)
 				return
 			}
-			mine.AwaitWarning(claim.UID, harness.ReasonFailed, test.words...)
+			mine.AwaitWarning(a, claim.UID, harness.ReasonFailed, test.words...)
 			if err := mine.IsPending(claim); err != nil {
 				t.Error(err)
 			}
@@ -109,6 +108,7 @@ func TestCSIDiskAway(t *testing.T) {
 				return s.CapacityIs(harness.ClassCSI, node, func(b int64) bool { return b == 0 })
 			})
 			before := s.Tree(node.Pool)
+			deletions := s.Queue(a, harness.QueueVolumes)
 			s.Delete(deleted)
 			waiting := s.Create(harness.Claim{Class: harness.ClassCSI})
 			pod := s.Pod(waiting.Name, node.Hostname)
@@ -116,7 +116,9 @@ func TestCSIDiskAway(t *testing.T) {
 			s.Eventually("given back", func() error {
 				return givenBack(s, sent, node.Name, "not ready", s.PV(harness.PVName(kept)).Annotations[harness.AnnPool])
 			})
-			s.Always(4*time.Second, "disk away", func() error {
+			s.Eventually("the scheduler found no node", func() error { return unfit(s, pod) })
+			s.Eventually("the deletion was tried again", deletions.TriedAgain)
+			s.Once("disk away", func() error {
 				if now := s.Tree(node.Pool); now != before {
 					return fmt.Errorf("changed in its place:\n%s\nbefore:\n%s", now, before)
 				}

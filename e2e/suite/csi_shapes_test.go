@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -205,8 +204,10 @@ func TestTwoProcessesOnePool(t *testing.T) {
 	host := s.Agent(node, harness.Options{})
 	csi := s.Start(node, local(node))
 	csi.AwaitUnready(`in use(.|\n)*` + node.Name)
+	claims := s.Queue(csi, harness.QueueClaims)
 	claim := s.Create(harness.Claim{Class: harness.ClassCSI, Selected: node.Name})
-	s.Always(4*time.Second, "pool of another agent", func() error {
+	s.Eventually("the second agent refused the claim", claims.Handled)
+	s.Once("pool of another agent", func() error {
 		return firstError(host.Ready(), s.IsPending(claim))
 	})
 	wantTree(s, node.Pool)

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -29,6 +28,7 @@ func TestDiskError(t *testing.T) {
 	s.Bound(deleted)
 
 	disk.Fail()
+	deletions := s.Queue(a, harness.QueueVolumes)
 	waiting := s.Create(harness.Claim{Node: node.Name})
 	s.Delete(deleted)
 	s.Eventually("event", func() error {
@@ -39,7 +39,8 @@ func TestDiskError(t *testing.T) {
 		}
 		return fmt.Errorf("none says read-only: %v", s.Events(waiting.UID))
 	})
-	s.Always(4*time.Second, "no writes", func() error {
+	s.Eventually("the deletion was tried again", deletions.TriedAgain)
+	s.Once("no writes", func() error {
 		if s.IsGone(harness.PVName(deleted)) == nil {
 			return errors.New("the PV of the deleted claim is gone, its data is not")
 		}

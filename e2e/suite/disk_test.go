@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -66,8 +65,8 @@ func TestDiskAway(t *testing.T) {
 			s.Bound(deleted)
 
 			test.away(s, a, disk)
-			wantIdle(s, a, test.words, deleted)
-			waiting := wantWait(s, a, deleted)
+			deletions := wantIdle(s, a, test.words, deleted)
+			waiting := wantWait(s, a, deleted, deletions)
 			test.back(s, a, disk)
 			s.Bound(waiting)
 			s.Gone(harness.PVName(deleted))
@@ -83,21 +82,25 @@ func TestDiskAway(t *testing.T) {
 	}
 }
 
-// wantIdle checks that the agent says that its disk is away, and deletes a claim.
-func wantIdle(s *harness.Scene, a *harness.Agent, words string, deleted *corev1.PersistentVolumeClaim) {
+// wantIdle checks that the agent says that its disk is away, and deletes a claim. It returns the
+// agent's queue of deletions as it was before.
+func wantIdle(s *harness.Scene, a *harness.Agent, words string, deleted *corev1.PersistentVolumeClaim) harness.Queue {
 	s.Helper()
 	a.AwaitUnready(words)
 	s.Eventually("event on the node", func() error { return nodeEvent(s, a.Node, harness.ReasonNotReady) })
 	if err := a.MetricIs(0, "kubevirt_hpp_pool_ready"); err != nil {
 		s.Error(err)
 	}
+	deletions := s.Queue(a, harness.QueueVolumes)
 	s.Delete(deleted)
 	s.Released(harness.PVName(deleted))
+	return deletions
 }
 
 // wantWait checks that nothing is done while the disk is away, neither for a new claim nor for the
-// deleted one.
-func wantWait(s *harness.Scene, a *harness.Agent, deleted *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
+// deleted one, which the agent tries to delete twice.
+func wantWait(s *harness.Scene, a *harness.Agent, deleted *corev1.PersistentVolumeClaim,
+	deletions harness.Queue) *corev1.PersistentVolumeClaim {
 	s.Helper()
 	look := func() string {
 		if harness.Missing(a.Pool) == nil {
@@ -107,8 +110,9 @@ func wantWait(s *harness.Scene, a *harness.Agent, deleted *corev1.PersistentVolu
 	}
 	tree := look()
 	waiting := s.Create(harness.Claim{Node: a.Node.Name})
-	s.AwaitWarning(waiting.UID, harness.ReasonFailed, a.Node.Name, a.Pool)
-	s.Always(5*time.Second, "disk away", func() error {
+	s.AwaitWarning(a, waiting.UID, harness.ReasonFailed, a.Node.Name, a.Pool)
+	s.Eventually("the deletion was tried again", deletions.TriedAgain)
+	s.Once("disk away", func() error {
 		if now := look(); now != tree {
 			return fmt.Errorf("changed in its place:\n%s\nbefore:\n%s", now, tree)
 		}
@@ -155,7 +159,8 @@ func TestAnotherDisk(t *testing.T) {
 	before := s.Tree(node.Pool)
 	a.Restart()
 	a.AwaitUnready(id + `(.|\n)*` + otherID)
-	s.Always(4*time.Second, "foreign pool", func() error {
+	a.AwaitUnready("pool") // the agent tried to open the pool when it started, and does for each answer
+	s.Once("foreign pool", func() error {
 		if now := s.Tree(node.Pool); now != before {
 			return fmt.Errorf("changed:\n%s\nbefore:\n%s", now, before)
 		}

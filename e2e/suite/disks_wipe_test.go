@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -222,7 +221,8 @@ func TestDisksNames(t *testing.T) {
 	n.Link(one, "other/disk-again")
 	n.Annotate(n.NewConfigMap("again", "deviceDir="+other, "existing=wipe"))
 	awaitEvent(s, first.UID, "DeviceConfigDiffers", "deviceDir")
-	s.Always(time.Second, "one PV a disk", func() error {
+	n.Offered(n.Link(s.Loop(diskMiB), "other/disk-new")) // by a pass over all of the directory
+	s.Once("one PV a disk", func() error {
 		if pv := n.PVAt(filepath.Join(other, "disk-again")); pv != nil {
 			return fmt.Errorf("PV %s", pv.Name)
 		}

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
@@ -46,10 +45,12 @@ func TestPoolTakenApart(t *testing.T) {
 			if err := a.MetricIs(0, "kubevirt_hpp_pool_ready"); err != nil {
 				t.Error(err)
 			}
+			deletions := s.Queue(a, harness.QueueVolumes)
 			s.Delete(deleted)
 			waiting := s.Create(harness.Claim{Node: a.Node.Name})
-			s.AwaitWarning(waiting.UID, harness.ReasonFailed, a.Node.Name)
-			s.Always(3*time.Second, "nothing done", func() error {
+			s.AwaitWarning(a, waiting.UID, harness.ReasonFailed, a.Node.Name)
+			s.Eventually("the deletion was tried again", deletions.TriedAgain)
+			s.Once("nothing done", func() error {
 				return errors.Join(intact(a, kept), intact(a, deleted), s.IsPending(waiting))
 			})
 			if err := os.Rename(path+"-away", path); err != nil {
@@ -78,8 +79,8 @@ func TestAnotherDiskMountedOver(t *testing.T) {
 	a := s.Agent(node, harness.Options{})
 	kept, deleted := filled(s, a, harness.Claim{}), filled(s, a, harness.Claim{})
 	disk.Mount(node.Pool)
-	wantIdle(s, a, "another disk", deleted)
-	waiting := wantWait(s, a, deleted)
+	deletions := wantIdle(s, a, "another disk", deleted)
+	waiting := wantWait(s, a, deleted, deletions)
 	s.Unmount(node.Pool)
 	s.Bound(waiting)
 	s.Gone(harness.PVName(deleted))
@@ -113,7 +114,7 @@ func TestDamagedRecord(t *testing.T) {
 		t.Errorf("inspect says %q", got)
 	}
 	s.Eventually("event on the node", func() error { return nodeEvent(s, a.Node, harness.ReasonDamaged) })
-	s.AwaitWarning(s.PV(harness.PVName(broken)).UID, harness.ReasonRefused, "damaged")
+	s.AwaitWarning(a, s.PV(harness.PVName(broken)).UID, harness.ReasonRefused, "damaged")
 	s.Delete(broken)
 	s.Delete(good)
 	s.Gone(harness.PVName(good))

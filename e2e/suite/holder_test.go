@@ -3,7 +3,6 @@ package suite
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
@@ -18,8 +17,8 @@ func TestSecondAgentOnThePool(t *testing.T) {
 	b.AwaitUnready(`in use(.|\n)*` + a.Node.Name)
 	s.Eventually("event on the node", func() error { return nodeEvent(s, second, harness.ReasonNotReady) })
 	claim := s.Create(harness.Claim{Node: second.Name})
-	s.AwaitWarning(claim.UID, harness.ReasonFailed, `in use by .*`+a.Node.Name)
-	s.Always(4*time.Second, "pool of another agent", func() error {
+	s.AwaitWarning(b, claim.UID, harness.ReasonFailed, `in use by .*`+a.Node.Name)
+	s.Once("pool of another agent", func() error {
 		if children := s.Children(a.Pool); len(children) > 0 {
 			return errors.New("the pool is written to")
 		}
@@ -43,10 +42,13 @@ func TestNewAgentTakesOver(t *testing.T) {
 	next.AwaitUnready(`in use(.|\n)*` + old.Node.Name)
 
 	old.Pause()
+	deletions, claims := s.Queue(next, harness.QueueVolumes), s.Queue(next, harness.QueueClaims)
 	s.Delete(deleted)
 	s.Released(pv.Name)
 	made := s.Create(harness.Claim{Node: old.Node.Name})
-	s.Always(4*time.Second, "nobody at work", func() error {
+	s.Eventually("the new agent tried to delete again", deletions.TriedAgain)
+	s.Eventually("the new agent refused the claim", claims.Handled)
+	s.Once("nobody at work", func() error {
 		return firstError(s.IsPending(made), s.Unwarned(made.UID), harness.Exists(pv.Spec.HostPath.Path))
 	})
 	old.Kill()

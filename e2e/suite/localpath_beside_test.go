@@ -63,7 +63,7 @@ func TestLocalPathWaitsForTheOriginal(t *testing.T) {
 	s.Bound(s.Create(harness.Claim{Class: class, Selected: other.Node.Name}))
 	other.AwaitReady()
 	waits := s.Create(harness.Claim{Class: class, Selected: a.Node.Name})
-	s.AwaitWarning(waits.UID, harness.ReasonFailed, "local-path provisioner runs too")
+	s.AwaitWarning(a, waits.UID, harness.ReasonFailed, "local-path provisioner runs too")
 	if err := s.IsPending(waits); err != nil {
 		t.Error(err)
 	}
@@ -108,7 +108,7 @@ func waitsForHelper(s *harness.Scene, a *harness.Agent, class string) {
 	here := helper("helper-pod-create-pvc-here", a.Node)
 	a.AwaitUnready("its helper pod " + s.Namespace + "/" + here.Name + " is on this node")
 	waits := s.Create(harness.Claim{Class: class, Selected: a.Node.Name})
-	s.AwaitWarning(waits.UID, harness.ReasonFailed, "its helper pod")
+	s.AwaitWarning(a, waits.UID, harness.ReasonFailed, "its helper pod")
 	if err := s.IsPending(waits); err != nil {
 		s.Error(err)
 	}
@@ -169,7 +169,7 @@ func bothServed(t *testing.T, killed, same bool) {
 		allow = refusePV(s, harness.PVName(claim))
 		defer allow()
 		selectNode(s, claim, node)
-		s.AwaitWarning(claim.UID, harness.ReasonFailed, "its PV cannot be saved")
+		s.AwaitWarning(a, claim.UID, harness.ReasonFailed, "its PV cannot be saved")
 	}
 	if err := harness.Exists(ours); err != nil {
 		t.Fatal(err)

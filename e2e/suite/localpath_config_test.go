@@ -49,7 +49,7 @@ func TestLocalPathChoosesThePath(t *testing.T) {
 	claim := s.Create(harness.Claim{Class: localPathClass(s, "unknown", func(c *storagev1.StorageClass) {
 		c.Parameters = map[string]string{"nodePath": "/elsewhere"}
 	}), Selected: node.Name})
-	s.AwaitWarning(claim.UID, harness.ReasonFailed, "/elsewhere", "nodePath")
+	s.AwaitWarning(a, claim.UID, harness.ReasonFailed, "/elsewhere", "nodePath")
 }
 
 // Each class has the paths that storageClassConfigs gives it; what is not offered is refused with
@@ -105,7 +105,7 @@ func TestLocalPathPatterns(t *testing.T) {
 	s.Gone(pv.Name)
 	for suffix, pattern := range map[string]string{"traversal": "../{{ .PVName }}", "user": "{{ .PVC.Annotations.path }}", "deep": "{{ .PVC.Namespace }}/{{ .PVC.Name }}"} {
 		claim := s.Create(harness.Claim{Class: class(suffix, pattern), Selected: a.Node.Name})
-		s.AwaitWarning(claim.UID, harness.ReasonFailed, "pathPattern", `\{\{.PVName\}\}`)
+		s.AwaitWarning(a, claim.UID, harness.ReasonFailed, "pathPattern", `\{\{.PVName\}\}`)
 	}
 }
 

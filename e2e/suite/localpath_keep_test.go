@@ -79,7 +79,7 @@ func TestLocalPathLeavesStrangers(t *testing.T) {
 	for _, h := range left {
 		s.Delete(h.claim)
 		s.Released(h.pv.Name)
-		s.AwaitWarning(h.pv.UID, harness.ReasonRefused, node.Name, "leaves this PV and its data alone")
+		s.AwaitWarning(a, h.pv.UID, harness.ReasonRefused, node.Name, "leaves this PV and its data alone")
 		now := s.PV(h.pv.Name)
 		if len(now.Labels) != 0 || len(now.Finalizers) != len(h.pv.Finalizers) {
 			t.Errorf("PV %s of %s was changed: labels %v, finalizers %v", now.Name, h.path, now.Labels, now.Finalizers)

@@ -45,7 +45,7 @@ func TestLocalPathLostPath(t *testing.T) {
 		a.AwaitReady()
 		s.Eventually("told", func() error { return nodeSays(s, node, "ConfigurationRefused", second+", which has volumes") })
 		refused := s.Create(harness.Claim{Class: class, Selected: node.Name})
-		s.AwaitWarning(refused.UID, harness.ReasonFailed, second)
+		s.AwaitWarning(a, refused.UID, harness.ReasonFailed, second)
 		s.Delete(refused)
 		a.Stop()
 	}

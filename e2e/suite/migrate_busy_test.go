@@ -3,7 +3,6 @@ package suite
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -81,7 +80,7 @@ func TestMigrateAPIServerAway(t *testing.T) {
 	if err := own.Plane.StopAPIServer(); err != nil {
 		t.Fatal(err)
 	}
-	stays(s, a, 4*time.Second)
+	stays(s, a)
 	for _, h := range volumes {
 		h.wantSame()
 	}

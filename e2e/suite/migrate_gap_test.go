@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -76,7 +75,8 @@ func TestMigrateStrangersPV(t *testing.T) {
 			stranger = save(s, stranger)
 			a.RestartAs(bothModes("run"))
 			s.Eventually("stopped", func() error { return h.stopped("not one of this migration") })
-			s.Always(2*time.Second, "the stranger's PV stays", func() error {
+			s.Checked(a)
+			s.Once("the stranger's PV stays", func() error {
 				pv, err := h.now()
 				if err == nil && (pv.UID != stranger.UID || pv.DeletionTimestamp != nil || len(pv.Annotations[annPolicy]) > 0) {
 					err = fmt.Errorf("PV %+v", pv.ObjectMeta)
@@ -120,7 +120,7 @@ func TestMigrateClaimDeleted(t *testing.T) {
 			if pv.Spec.CSI == nil || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain || pv.Annotations[annPolicy] != "" {
 				t.Errorf("PV %+v", pv.Spec)
 			}
-			s.AwaitWarning(pv.UID, reasonMigrationStopped, "was deleted during the migration")
+			s.AwaitWarning(a, pv.UID, reasonMigrationStopped, "was deleted during the migration")
 			h.wantSame()
 			s.PatchPV(pv.Name, `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
 			s.Gone(pv.Name)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -22,7 +21,8 @@ func (h *hosted) verdict(want string) error {
 func (h *hosted) stays(verdict string) {
 	h.Helper()
 	h.Eventually(verdict, func() error { return h.verdict(verdict) })
-	h.Always(3*time.Second, "the PV stays", func() error {
+	h.Checked(h.a)
+	h.Once("the PV stays", func() error {
 		if pv := h.PV(h.pv.Name); pv.UID != h.pv.UID {
 			return fmt.Errorf("PV %s, was %s", pv.UID, h.pv.UID)
 		}
@@ -170,11 +170,13 @@ func TestMigrateWrongNode(t *testing.T) {
 	h := newHosted(s, a)
 	o := bothModes("run")
 	o.Pool = s.Path("pools", "elsewhere")
-	s.Start(a.Node, o).AwaitUnready("pool")
+	wrong := s.Start(a.Node, o)
+	wrong.AwaitUnready("pool")
 	other := s.Node("02")
 	s.KnowsDriver(other)
-	s.Agent(other, bothModes("run"))
-	s.Always(5*time.Second, "the PV stays", func() error {
+	s.Checked(s.Agent(other, bothModes("run")))
+	s.Checked(wrong)
+	s.Once("the PV stays", func() error {
 		if pv := s.PV(h.pv.Name); pv.UID != h.pv.UID || pv.Spec.PersistentVolumeReclaimPolicy != h.pv.Spec.PersistentVolumeReclaimPolicy {
 			return fmt.Errorf("PV %+v", pv)
 		}

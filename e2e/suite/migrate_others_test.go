@@ -233,10 +233,12 @@ func planned(h *theirs) {
 		return h.a.MetricIs(0, "kubevirt_hpp_pool_allocated_bytes")
 	}
 	h.restarted("run")
-	h.Always(3*time.Second, "not asked for", func() error {
+	h.Checked(h.a)
+	h.Once("not asked for", func() error {
 		return firstError(untouched(), h.a.MetricIs(0, "kubevirt_hpp_migration_volumes", `verdict="ready"`))
 	})
 	h.restarted("plan", fromOthers)
 	h.Eventually("plan", func() error { return h.a.MetricIs(1, "kubevirt_hpp_migration_volumes", `verdict="ready"`) })
-	h.Always(2*time.Second, "a plan changes nothing", untouched)
+	h.Checked(h.a)
+	h.Once("a plan changes nothing", untouched)
 }

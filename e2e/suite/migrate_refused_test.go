@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -159,7 +158,8 @@ func TestMigrateNotAdmitted(t *testing.T) {
 				want = "refused"
 			}
 			s.Eventually(want, func() error { return a.MetricIs(3, "kubevirt_hpp_migration_volumes", fmt.Sprintf("verdict=%q", want)) })
-			s.Always(3*time.Second, "nothing is written", func() error {
+			s.Checked(a)
+			s.Once("nothing is written", func() error {
 				for _, h := range all {
 					if now := s.PV(h.pv.Name).ResourceVersion; now != versions[h.pv.Name] {
 						return fmt.Errorf("PV %s was written", h.pv.Name)
@@ -210,7 +210,8 @@ func TestMigrateNotAdmitted(t *testing.T) {
 			end := rule.begin(s, h)
 			a.RestartAs(bothModes("run"))
 			s.Eventually("stopped", func() error { return h.stopped(rule.words) })
-			s.Always(5*time.Second, "no other begins", func() error { return firstError(other.isFirst(), h.stopped(rule.words)) })
+			s.Checked(a)
+			s.Once("no other begins", func() error { return firstError(other.isFirst(), h.stopped(rule.words)) })
 			h.wantSame()
 			end()
 			for _, h := range []*hosted{h, other} {

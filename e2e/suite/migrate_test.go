@@ -7,7 +7,6 @@ import (
 	"slices"
 	"syscall"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -204,7 +203,9 @@ func TestMigrateBack(t *testing.T) {
 		}
 	}
 	s.Eventually("size", func() error { return hasSize(s, a, h.claim, "20Mi") })
-	s.Always(3*time.Second, "the annotation holds", func() error {
+	s.Checked(a) // the check that made the PV is over
+	s.Checked(a) // and the next one
+	s.Once("the annotation holds", func() error {
 		if uid := s.PV(h.pv.Name).UID; uid != pv.UID {
 			return fmt.Errorf("PV %s, was %s", uid, pv.UID)
 		}
@@ -224,7 +225,8 @@ func TestMigratePlan(t *testing.T) {
 	a.RestartAs(bothModes("plan"))
 	a.AwaitReady()
 	s.Eventually("plan", func() error { return a.MetricIs(1, "kubevirt_hpp_migration_volumes", `verdict="ready"`) })
-	s.Always(3*time.Second, "nothing is changed", func() error {
+	s.Checked(a)
+	s.Once("nothing is changed", func() error {
 		if pv := s.PV(h.pv.Name); pv.UID != h.pv.UID || pv.Spec.PersistentVolumeReclaimPolicy != "Delete" {
 			return fmt.Errorf("PV %+v", pv)
 		}

@@ -74,7 +74,8 @@ func (g *goneScene) registeredAgain() {
 		}
 	}
 	g.agent.Stop()
-	g.Always(3*goneGrace, "untouched", func() error { return g.counts(0, 0, 0) })
+	g.afterGrace()
+	g.Once("untouched", func() error { return g.counts(0, 0, 0) })
 	g.agent.Restart()
 	g.agent.AwaitReady()
 	for _, claim := range []*corev1.PersistentVolumeClaim{path, csi} {

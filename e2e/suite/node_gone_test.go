@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
@@ -33,6 +34,7 @@ type goneScene struct {
 	agent    *harness.Agent
 	waits    *corev1.PersistentVolumeClaim // for a node that is created later
 	csiPool  string
+	markers  *int                                       // of afterGrace
 	pvs      map[string]*corev1.PersistentVolume        // by claim, as they were made
 	volumes  map[string][]*corev1.PersistentVolumeClaim // by policy, "" for a class without the annotation
 }
@@ -42,7 +44,7 @@ type goneScene struct {
 func TestNodeGone(t *testing.T) {
 	t.Parallel()
 	e, audit := audited(t)
-	g := &goneScene{Scene: e.Scene(t), audit: audit, volumes: map[string][]*corev1.PersistentVolumeClaim{}, pvs: map[string]*corev1.PersistentVolume{}}
+	g := &goneScene{Scene: e.Scene(t), audit: audit, markers: new(int), volumes: map[string][]*corev1.PersistentVolumeClaim{}, pvs: map[string]*corev1.PersistentVolume{}}
 	g.operator = g.Operator()
 	g.settings(goneGrace.String())
 	g.fill()
@@ -133,27 +135,63 @@ func (g *goneScene) renamed() {
 	before := len(operatorWrites(g.Scene, g.audit))
 	label := "kubectl label --overwrite node " + g.node.Name + " kubernetes.io/hostname="
 	g.Shell(label + "renamed")
-	g.Always(3*goneGrace, "untouched", func() error { return g.counts(0, 0, 0) })
+	g.afterGrace()
+	g.Once("untouched", func() error { return g.counts(0, 0, 0) })
 	g.wroteNothingSince(before)
 	g.Shell(label + g.node.Hostname)
 }
 
-// wroteNothingSince fails if the operator wrote anything but events after so many writes. The claim
-// that waits for a node is another matter; see replaced.
+// wroteNothingSince fails if the operator wrote anything but events after so many writes, and what
+// afterGrace waits for. The claim that waits for a node is another matter; see replaced.
 func (g *goneScene) wroteNothingSince(before int) {
 	g.Helper()
 	for _, write := range operatorWrites(g.Scene, g.audit)[before:] {
-		if !strings.Contains(write, "/events") && !strings.HasSuffix(write, "/persistentvolumeclaims/"+g.waits.Name) {
+		if !strings.Contains(write, "/events") && !strings.Contains(write, "/"+goneMarker) && !strings.HasSuffix(write, "/persistentvolumeclaims/"+g.waits.Name) {
 			g.Errorf("the operator wrote %s", write)
 		}
 	}
+}
+
+// goneMarker is the prefix of the names of afterGrace.
+const goneMarker = "marker-"
+
+// afterGrace waits until the operator has handled what happened to Nodes before the call, and the
+// grace period that it began then is over: a Node is deleted now, and the operator removes its
+// capacity object. One worker handles nodes in the order of their changes, and again when the
+// grace period of each is over.
+func (g *goneScene) afterGrace() {
+	g.Helper()
+	*g.markers++
+	name := fmt.Sprintf("%s%d", goneMarker, *g.markers)
+	must := func(err error) {
+		if err != nil {
+			g.Fatal(err)
+		}
+	}
+	_, err := g.Plane.CreateNode(g.Context(), name, "", nil)
+	must(err)
+	objects := g.Client.StorageV1().CSIStorageCapacities(harness.Namespace)
+	_, err = objects.Create(g.Context(), &storagev1.CSIStorageCapacity{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, StorageClassName: g.ClassName("csi"),
+		NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{harness.TopologyNode: name}},
+	}, metav1.CreateOptions{})
+	must(err)
+	must(g.Client.CoreV1().Nodes().Delete(g.Context(), name, metav1.DeleteOptions{}))
+	g.Eventually("capacity object of a deleted node removed", func() error {
+		_, err := objects.Get(g.Context(), name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return errors.Join(errors.New("it is there"), err)
+	})
 }
 
 // notReady has the agent and its node fail. Nothing happens, however long it takes.
 func (g *goneScene) notReady() {
 	g.agent.Stop()
 	g.Shell(`kubectl taint node ` + g.node.Name + ` node.kubernetes.io/unreachable:NoExecute`)
-	g.Always(3*goneGrace, "untouched", func() error { return g.counts(0, 0, 0) })
+	g.afterGrace()
+	g.Once("untouched", func() error { return g.counts(0, 0, 0) })
 	for _, claims := range g.volumes {
 		for _, claim := range claims {
 			if c := g.Read(claim); c.Status.Phase != corev1.ClaimBound || c.DeletionTimestamp != nil {
@@ -209,7 +247,8 @@ func (g *goneScene) back() {
 	for _, claim := range g.volumes[""] { // when its grace period is over, which begins again
 		awaitEvent(g.Scene, claim.UID, "VolumeNodeGone", "was made again.*its agent does not have this volume yet")
 	}
-	g.Always(3*goneGrace, "a node whose agent does not answer", func() error { return g.counts(2, 0, 2) })
+	g.afterGrace()
+	g.Once("a node whose agent does not answer", func() error { return g.counts(2, 0, 2) })
 	g.wroteNothingSince(before)
 	g.agent.Restart()
 	g.agent.AwaitReady()

@@ -69,7 +69,7 @@ func TestOlderClusterRole(t *testing.T) {
 	// No cluster is known, and no claim: nothing shows that the PV is not one that was applied from
 	// a backup.
 	released := s.PV(harness.PVName(before[0]))
-	s.AwaitWarning(released.UID, harness.ReasonDelete, annDeleteVolume+"="+string(released.UID))
+	s.AwaitWarning(a, released.UID, harness.ReasonDelete, annDeleteVolume+"="+string(released.UID))
 	s.PatchPV(released.Name, `{"metadata":{"annotations":{"`+annDeleteVolume+`":"`+string(released.UID)+`"}}}`)
 	s.Gone(released.Name)
 	s.Delete(before[1])

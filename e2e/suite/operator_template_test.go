@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -106,8 +105,9 @@ func (o *operated) simulate(class string) {
 	large := o.Create(harness.Claim{Class: class, Size: "101Gi"})
 	hosts := []string{real.Name, other.Name, o.Name + "-fits"}
 	pod, tooLarge := o.Pod(claim.Name, hosts...), o.Pod(large.Name, hosts...)
+	pods := []*corev1.Pod{pod, tooLarge}
 	defer func() {
-		for _, p := range []*corev1.Pod{pod, tooLarge} {
+		for _, p := range pods {
 			if err := o.Client.CoreV1().Pods(o.Namespace).Delete(o.Context(), p.Name, metav1.DeleteOptions{}); err != nil {
 				o.Error(err)
 			}
@@ -115,7 +115,7 @@ func (o *operated) simulate(class string) {
 		o.Delete(claim)
 		o.Delete(large)
 	}()
-	o.Eventually("no node has space", func() error { return errors.Join(o.unfit(pod), o.unfit(tooLarge)) })
+	o.Eventually("no node has space", func() error { return errors.Join(unfit(o.Scene, pod), unfit(o.Scene, tooLarge)) })
 	fits := create("fits", map[string]string{"group": "big", harness.LabelTemplateNode: "true"})
 	o.Eventually("template chosen", func() error {
 		if on := o.Read(claim).Annotations[harness.AnnSelectedNode]; on != fits.Name {
@@ -123,7 +123,10 @@ func (o *operated) simulate(class string) {
 		}
 		return nil
 	})
-	o.Always(2*time.Second, "too large", func() error {
+	again := o.Pod(large.Name, hosts...) // for which the scheduler knows the node
+	pods = append(pods, again)
+	o.Eventually("no node has space", func() error { return unfit(o.Scene, again) })
+	o.Once("too large", func() error {
 		if on := o.Read(large).Annotations[harness.AnnSelectedNode]; on != "" {
 			return fmt.Errorf("the scheduler chose %q", on)
 		}
@@ -132,8 +135,8 @@ func (o *operated) simulate(class string) {
 }
 
 // unfit returns nil if the scheduler found no node with enough space for the pod's claim.
-func (o *operated) unfit(pod *corev1.Pod) error {
-	now, err := o.Client.CoreV1().Pods(o.Namespace).Get(o.Context(), pod.Name, metav1.GetOptions{})
+func unfit(s *harness.Scene, pod *corev1.Pod) error {
+	now, err := s.Client.CoreV1().Pods(s.Namespace).Get(s.Context(), pod.Name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func TestModeAndOwner(t *testing.T) {
 			"csi":  {Class: s.CSIClass("wrong-csi-"+key, wrong), Selected: a.Node.Name},
 		} {
 			refused := s.Create(claim)
-			s.AwaitWarning(refused.UID, harness.ReasonFailed, fmt.Sprintf(`parameter %s is "%s"; it must be an? `, key, value), "a class cannot be edited")
+			s.AwaitWarning(a, refused.UID, harness.ReasonFailed, fmt.Sprintf(`parameter %s is "%s"; it must be an? `, key, value), "a class cannot be edited")
 			if err := s.IsPending(refused); err != nil {
 				t.Errorf("%s: %v", suffix, err)
 			}

@@ -248,7 +248,7 @@ func useAll(s *harness.Scene, a *harness.Agent, mode string) {
 			c.Provisioner, c.Parameters = harness.Driver, map[string]string{harness.StoragePool: harness.LocalPool}
 		}
 	})})
-	s.AwaitWarning(nobodys.UID, harness.ReasonFailed)
+	s.AwaitWarning(a, nobodys.UID, harness.ReasonFailed)
 	if mode != "" {
 		useCapacity(s, a)
 	}

@@ -2,11 +2,11 @@ package suite
 
 import (
 	"context"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -54,7 +54,7 @@ func TestNotOffered(t *testing.T) {
 			if test.claim.Class != "" {
 				mine.Pod(claim.Name, a.Node.Hostname)
 			}
-			mine.AwaitWarning(claim.UID, harness.ReasonFailed, test.words...)
+			mine.AwaitWarning(a, claim.UID, harness.ReasonFailed, test.words...)
 			if err := mine.IsPending(claim); err != nil {
 				t.Error(err)
 			}
@@ -94,7 +94,15 @@ func TestForeignPVOfTheName(t *testing.T) {
 		}
 		return context.DeadlineExceeded
 	})
-	s.Always(4*time.Second, "the foreign PV's name is taken", func() error { return s.IsPending(claim) })
+	const conflict, post = `code="409"`, `method="POST"`
+	refused := metric(s, a, "rest_client_requests_total", conflict, post)
+	s.Eventually("the agent tried to save its PV again", func() error {
+		if now := metric(s, a, "rest_client_requests_total", conflict, post); now == refused {
+			return fmt.Errorf("%d conflicts, as before", now)
+		}
+		return nil
+	})
+	s.Once("the foreign PV's name is taken", func() error { return s.IsPending(claim) })
 	now := s.PV(foreign.Name)
 	if now.UID != foreign.UID || !slices.Equal(now.Finalizers, foreign.Finalizers) || len(now.Labels)+len(now.Annotations) != 0 {
 		t.Errorf("the foreign PV was changed: %+v", now)

@@ -183,7 +183,7 @@ func TestGrowTooMuch(t *testing.T) {
 	s.Eventually("refusal", func() error {
 		return saysWhy(s, claim, corev1.PersistentVolumeClaimControllerResizeInfeasible, patterns...)
 	})
-	s.AwaitWarning(claim.UID, reasonResizeFailed, patterns...)
+	s.AwaitWarning(a, claim.UID, reasonResizeFailed, patterns...)
 	if refused, err := a.Metric("kubevirt_hpp_resizes_total", `result="no_space"`); err != nil || refused < 1 {
 		t.Errorf("%v refusals were counted, want one at least; %v", refused, err)
 	}
@@ -197,7 +197,10 @@ func TestGrowTooMuch(t *testing.T) {
 	}
 
 	version := s.Read(claim).ResourceVersion
-	s.Always(2*time.Second, "nothing is written in vain", func() error {
+	ask(s, other, "21Mi") // behind what the agent had to do for the claim
+	wantSize(s, a, other, "21Mi")
+	s.Idle(a)
+	s.Once("nothing is written in vain", func() error {
 		if now := s.Read(claim).ResourceVersion; now != version {
 			return fmt.Errorf("version %s, was %s", now, version)
 		}

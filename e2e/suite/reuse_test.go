@@ -229,7 +229,7 @@ func TestReuseCorrected(t *testing.T) {
 		}
 		refer("0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0")
 		r.Released(r.pv.Name)
-		r.AwaitWarning(r.pv.UID, harness.ReasonRefused, "still there")
+		r.AwaitWarning(r.a, r.pv.UID, harness.ReasonRefused, "still there")
 		refer(string(r.first.UID))
 		r.Eventually("bound", func() error { return phase(r, corev1.VolumeBound) })
 		r.Holds(r.a, "it stays", func() error { return r.isOf(r.first) })

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -117,7 +116,12 @@ func TestRollback(t *testing.T) {
 	s.Delete(early) // before the command: its PV stays Terminating
 	s.Released(harness.PVName(early))
 	deleteAsOlder(s, a, harness.PVName(early))
-	s.Always(2*time.Second, "the PV with the finalizer stays", func() error {
+	s.LocalPV("later", "/nowhere") // what Kubernetes does about a deleted PV, it does about the other first
+	if err := s.Client.CoreV1().PersistentVolumes().Delete(t.Context(), s.ClassName("later"), metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.Gone(s.ClassName("later"))
+	s.Once("the PV with the finalizer stays", func() error {
 		if pv := s.PV(harness.PVName(early)); pv.DeletionTimestamp == nil || !slices.Contains(pv.Finalizers, finalizer) {
 			return fmt.Errorf("deleted at %v, with the finalizers %v", pv.DeletionTimestamp, pv.Finalizers)
 		}

@@ -79,7 +79,7 @@ func singleLeftAlone(t *testing.T, own *harness.Env) {
 	m.a.AwaitReady()
 	m.Eventually("adopted", func() error { return m.isAdopted(good) })
 	for want, pv := range rows {
-		m.AwaitWarning(pv.UID, harness.ReasonRefused, want)
+		m.AwaitWarning(m.a, pv.UID, harness.ReasonRefused, want)
 		if now := m.PV(pv.Name); len(now.Labels) != 0 || now.Annotations[harness.AnnPool] != "" {
 			t.Errorf("%s: the PV was changed: %v, %v", want, now.Labels, now.Annotations)
 		}

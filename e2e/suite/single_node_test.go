@@ -171,10 +171,10 @@ func singleClaims(t *testing.T, own *harness.Env) {
 	if pv := m.Bound(kept); pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 		t.Errorf("policy %s, want that of the class", pv.Spec.PersistentVolumeReclaimPolicy)
 	}
-	m.AwaitWarning(m.claim(corev1.ReadWriteOncePod).UID, "ProvisioningFailed", "access mode ReadWriteOncePod is not supported",
+	m.AwaitWarning(m.a, m.claim(corev1.ReadWriteOncePod).UID, "ProvisioningFailed", "access mode ReadWriteOncePod is not supported",
 		"use ReadWriteOnce or ReadWriteMany or ReadOnlyMany")
 	block := m.Create(harness.Claim{Class: single, VolumeMode: corev1.PersistentVolumeBlock})
-	m.AwaitWarning(block.UID, "ProvisioningFailed", "volumeMode Block is not supported")
+	m.AwaitWarning(m.a, block.UID, "ProvisioningFailed", "volumeMode Block is not supported")
 }
 
 // PV_RECLAIM_POLICY, validated.
@@ -235,7 +235,7 @@ func singleSecondNode(t *testing.T, own *harness.Env) {
 	m.a.Stop()
 	m.a.Restart() // with volumes, the agent goes on
 	waiting := m.claim(corev1.ReadWriteMany)
-	m.AwaitWarning(waiting.UID, "ProvisioningFailed", m.a.Node.Name+", "+second.Name)
+	m.AwaitWarning(m.a, waiting.UID, "ProvisioningFailed", m.a.Node.Name+", "+second.Name)
 	m.Delete(later)
 	m.Gone(harness.PVName(later))
 	m.remove(second.Name)
@@ -249,8 +249,8 @@ func (m *machine) waits(second harness.Node, grows, leaves *corev1.PersistentVol
 	m.Helper()
 	waiting := m.claim(corev1.ReadWriteMany)
 	names := m.a.Node.Name + ", " + second.Name
-	m.AwaitWarning(waiting.UID, "ProvisioningFailed", names, "remove or cordon")
-	m.AwaitWarning(types.UID(m.a.Node.Name), "SeveralNodes", names)
+	m.AwaitWarning(m.a, waiting.UID, "ProvisioningFailed", names, "remove or cordon")
+	m.AwaitWarning(m.a, types.UID(m.a.Node.Name), "SeveralNodes", names)
 	m.grown(grows)
 	m.Delete(leaves)
 	m.Gone(harness.PVName(leaves))

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strconv"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -26,9 +25,9 @@ func smallNode(s *harness.Scene, suffix string) *harness.Agent {
 }
 
 // metric reads one that must be there, as whole bytes.
-func metric(s *harness.Scene, a *harness.Agent, name string) int64 {
+func metric(s *harness.Scene, a *harness.Agent, name string, labels ...string) int64 {
 	s.Helper()
-	v, err := a.Metric(name)
+	v, err := a.Metric(name, labels...)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -48,8 +47,13 @@ func half(s *harness.Scene, a *harness.Agent) int64 {
 func wantNoSpace(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVolumeClaim, wanted int64) {
 	s.Helper()
 	number := func(word string, n int64) string { return fmt.Sprintf(`\b%s %d\b`, word, n) }
-	s.AwaitWarning(claim.UID, harness.ReasonFailed, a.Node.Name, number("requested", wanted),
-		number("total", metric(s, a, "kubevirt_hpp_pool_total_bytes")))
+	total := number("total", metric(s, a, "kubevirt_hpp_pool_total_bytes"))
+	warned := func() error {
+		return s.Warned(claim.UID, harness.ReasonFailed, a.Node.Name, number("requested", wanted), total)
+	}
+	s.Eventually("warning", warned)
+	s.Idle(a) // it has no space to catch up
+	s.Once("one warning", warned)
 	const blocks = 64 << 10
 	s.Eventually("available bytes", func() error {
 		want := metric(s, a, "kubevirt_hpp_pool_available_bytes")
@@ -79,9 +83,17 @@ func TestNoSpaceImmediate(t *testing.T) {
 	// The allocation alone does not make room for the second: the data has to go too.
 	s.Write(filepath.Join(a.Pool, harness.PVName(first)), "data", make([]byte, size-1<<20))
 
+	const noSpace = `reason="space"`
+	refused := metric(s, a, "kubevirt_hpp_refusals_total", noSpace)
 	second := s.Create(harness.Claim{Node: a.Node.Name, Size: bytes(size)})
 	wantNoSpace(s, a, second, size)
-	s.Always(s.Scaled(12*time.Second), "one warning, over several tries", func() error { return s.Warned(second.UID, harness.ReasonFailed) })
+	s.Eventually("tried again", func() error {
+		if now := metric(s, a, "kubevirt_hpp_refusals_total", noSpace); now < refused+2 {
+			return fmt.Errorf("%d refusals since, want 2", now-refused)
+		}
+		return nil
+	})
+	s.Once("one warning, over several tries", func() error { return s.Warned(second.UID, harness.ReasonFailed) })
 	wantTree(s, a.Pool, harness.PVName(first))
 
 	s.Delete(first)
@@ -175,8 +187,16 @@ func TestSpaceOfManyAtOnce(t *testing.T) {
 		}
 		return nil
 	}
-	s.Eventually("four claims", four)
-	s.Always(3*time.Second, "four claims and no more", four)
+	s.Eventually("four claims, and a word to each of the others", func() error {
+		for _, c := range claims {
+			if err := s.Warned(c.UID, harness.ReasonFailed); err != nil && s.IsBound(c) != nil {
+				return err
+			}
+		}
+		return four()
+	})
+	s.Idle(a)
+	s.Once("four claims and no more", four)
 	if err := a.MetricIs(float64(4*size), "kubevirt_hpp_pool_allocated_bytes"); err != nil {
 		t.Error(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -126,12 +125,23 @@ func (s *Scene) WarnedOf(uid types.UID, reason string, patterns ...string) error
 	return nil
 }
 
-// AwaitWarning waits for the one Warning about the object, and checks for a while that no second
-// one follows.
-func (s *Scene) AwaitWarning(uid types.UID, reason string, patterns ...string) {
+// AwaitWarning waits for the one Warning about the object, and until the agent that recorded it is
+// idle, and checks that there is no second one. If the agent is ready, and its classes are those of
+// manifests/legacy or manifests/csi, it catches up first, because the provisioner library writes
+// its events beside its workers; it needs space for that. a is nil for an agent that is no process
+// of the scene.
+func (s *Scene) AwaitWarning(a *Agent, uid types.UID, reason string, patterns ...string) {
 	s.Helper()
-	s.Eventually("warning", func() error { return s.Warned(uid, reason, patterns...) })
-	s.Always(2500*time.Millisecond, "one warning", func() error { return s.Warned(uid, reason, patterns...) })
+	warned := func() error { return s.Warned(uid, reason, patterns...) }
+	s.Eventually("warning", warned)
+	switch {
+	case a == nil:
+	case a.serves() && a.Ready() == nil:
+		s.CatchUp(a)
+	default:
+		s.Idle(a)
+	}
+	s.Once("one warning", warned)
 }
 
 // refuses reports whether the event is a Warning of ours about what does not work. The disk of the

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -71,7 +72,13 @@ func (s *Scene) CatchUp(a *Agent) {
 	s.Idle(a)
 }
 
-// claim returns a claim that the agent serves, without a pod.
+// serves reports whether the agent serves claims of the classes of manifests/legacy or manifests/csi.
+func (a *Agent) serves() bool {
+	return !a.options.Disks && a.options.CSI != "none" &&
+		!slices.ContainsFunc(a.options.Env, func(v string) bool { return strings.HasPrefix(v, "COMPAT=") })
+}
+
+// claim returns a claim that an agent which serves such claims serves without a pod.
 func (a *Agent) claim() Claim {
 	if a.options.CSI == "csi" {
 		return Claim{Class: ClassCSI, Selected: a.Node.Name, Size: "1Mi"}
@@ -183,8 +190,8 @@ func (q Queue) failed(times float64) error {
 }
 
 // Checked waits until the check for migrations whose verdicts the agent exports now is over, with
-// what it began: the next check has published its own. The agent checks as soon as a PV of its
-// node changes, and otherwise after a pause.
+// what it began: the next check has published its verdicts. The agent checks when a PV of its node
+// changes, so Checked creates one, of no provisioner.
 func (s *Scene) Checked(a *Agent) {
 	s.Helper()
 	at := func() (time.Time, error) {
@@ -205,6 +212,9 @@ func (s *Scene) Checked(a *Agent) {
 		}
 		return err
 	})
+	suffix := fmt.Sprintf("wakes-%d", s.counter.Add(1))
+	s.LocalPV(suffix, "/nowhere")
+	s.PatchPV(s.ClassName(suffix), fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, LabelNode, a.Node.Name))
 	s.Eventually("another check for migrations", func() error {
 		now, err := at()
 		if err == nil && !now.After(first) {
