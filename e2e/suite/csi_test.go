@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -36,7 +35,7 @@ func csiNodes(t *testing.T) (s *harness.Scene, first, second *harness.Agent) {
 	t.Helper()
 	s = env.Scene(t)
 	one, two := s.Node("01"), s.Node("02")
-	first, second = s.Start(one, local(one)), s.Start(two, local(two))
+	first, second = s.Start(one, local(one, logChecks)), s.Start(two, local(two, logChecks))
 	first.AwaitReady()
 	second.AwaitReady()
 	return s, first, second
@@ -204,7 +203,9 @@ func TestCSIImmediate(t *testing.T) {
 			s.Warned(annotated.UID, harness.ReasonFailed, "WaitForFirstConsumer", class))
 	}
 	s.Eventually("warnings", warned)
-	s.Always(s.Scaled(10*time.Second), "one warning each", warned)
+	awaitChecks(s, plain, a, b)
+	awaitChecks(s, annotated, a, b)
+	s.Once("one warning each", warned)
 	for _, claim := range []*corev1.PersistentVolumeClaim{plain, annotated} {
 		if err := s.IsPending(claim); err != nil {
 			t.Error(err)

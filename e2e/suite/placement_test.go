@@ -23,7 +23,8 @@ import (
 func twoNodes(t *testing.T) (s *harness.Scene, first, second *harness.Agent) {
 	t.Helper()
 	s = env.Scene(t)
-	first, second = s.Start(s.Node("01"), harness.Options{}), s.Start(s.Node("02"), harness.Options{})
+	o := harness.Options{Flags: []string{logChecks}}
+	first, second = s.Start(s.Node("01"), o), s.Start(s.Node("02"), o)
 	first.AwaitReady()
 	second.AwaitReady()
 	return s, first, second
@@ -147,7 +148,8 @@ func TestImmediateWithoutAnnotation(t *testing.T) {
 		return s.Warned(claim.UID, harness.ReasonFailed, "kubevirt.io/provisionOnNode", "WaitForFirstConsumer")
 	}
 	s.Eventually("warning", warned)
-	s.Always(s.Scaled(12*time.Second), "one warning", warned)
+	awaitChecks(s, claim, a, b)
+	s.Once("one warning", warned)
 	if err := s.IsPending(claim); err != nil {
 		t.Error(err)
 	}
@@ -157,15 +159,21 @@ func TestImmediateWithoutAnnotation(t *testing.T) {
 
 func TestAnnotationOfAbsentNode(t *testing.T) {
 	t.Parallel()
-	s, _, _ := twoNodes(t)
+	s, a, b := twoNodes(t)
 	idle := s.Node("03") // has no agent
 	nowhere := s.Create(harness.Claim{Node: s.Name + "-node-99"})
 	unserved := s.Create(harness.Claim{Node: idle.Name})
-	s.Always(s.Scaled(12*time.Second), "patience", func() error { return s.Unwarned(nowhere.UID) })
 	s.Eventually("warning", func() error {
 		return s.Warned(nowhere.UID, harness.ReasonFailed, s.Name+"-node-99", "does not exist")
 	})
-	s.Always(s.Scaled(6*time.Second), "no more warnings", func() error {
+	// Another node may serve it in the first twenty seconds. Times of objects have no fractions.
+	if waited := warnedAfter(s, nowhere); waited < s.Scaled(20*time.Second)-time.Second {
+		t.Errorf("the warning came %s after the claim", waited)
+	}
+	for _, claim := range []*corev1.PersistentVolumeClaim{nowhere, unserved} {
+		awaitChecks(s, claim, a, b)
+	}
+	s.Once("no more warnings", func() error {
 		if err := s.Unwarned(unserved.UID); err != nil {
 			return err
 		}
@@ -176,6 +184,18 @@ func TestAnnotationOfAbsentNode(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// warnedAfter returns how long after the claim was created the Warning about it was recorded.
+func warnedAfter(s *harness.Scene, claim *corev1.PersistentVolumeClaim) time.Duration {
+	s.Helper()
+	events, err := env.Client.CoreV1().Events(claim.Namespace).List(s.Context(), metav1.ListOptions{
+		FieldSelector: "type=Warning,involvedObject.uid=" + string(claim.UID),
+	})
+	if err != nil || len(events.Items) != 1 {
+		s.Fatalf("warnings %+v, %v", events, err)
+	}
+	return events.Items[0].FirstTimestamp.Sub(claim.CreationTimestamp.Time)
 }
 
 func TestDelayedWithPod(t *testing.T) {
@@ -226,7 +246,12 @@ func TestAnotherProvisionersClaim(t *testing.T) {
 	s, a, b := twoNodes(t)
 	class := s.Class("other", func(c *storagev1.StorageClass) { c.Provisioner = "example.com/other" })
 	claim, unplaced := s.Create(harness.Claim{Class: class, Node: a.Node.Name}), s.Create(harness.Claim{Class: class})
-	s.Always(s.Scaled(10*time.Second), "another provisioner's claims", func() error {
+	s.CatchUp(a)
+	s.CatchUp(b)
+	// An agent checks claims that no agent may serve at times that it draws for each, so that of a
+	// later claim proves it of these only nearly.
+	awaitChecks(s, s.Create(harness.Claim{}), a, b)
+	s.Once("another provisioner's claims", func() error {
 		for _, e := range append(s.Events(claim.UID), s.Events(unplaced.UID)...) {
 			if e.Ours() {
 				return fmt.Errorf("said: %+v", e)

@@ -1,6 +1,8 @@
 package suite
 
 import (
+	"errors"
+	"regexp"
 	"testing"
 	"time"
 
@@ -19,9 +21,13 @@ func TestUnservedClaims(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)
 	var hosts []string
+	var agents []*harness.Agent
 	for _, name := range []string{"01", "02"} {
 		node := s.Node(name)
-		s.Start(node, harness.Options{CSI: "hostpath,csi", DataDir: harness.Datadir(harness.LocalPool, s.Path("pools", name))}).AwaitReady()
+		a := s.Start(node, harness.Options{CSI: "hostpath,csi", DataDir: harness.Datadir(harness.LocalPool, s.Path("pools", name)),
+			Flags: []string{logChecks}})
+		a.AwaitReady()
+		agents = append(agents, a)
 		hosts = append(hosts, node.Hostname)
 	}
 	in := func(t *testing.T) *harness.Scene {
@@ -47,7 +53,8 @@ func TestUnservedClaims(t *testing.T) {
 			claim := s.Create(row.claim)
 			warned := func() error { return s.Warned(claim.UID, harness.ReasonFailed, row.words...) }
 			s.Within(unservedWithin, "warning", warned)
-			s.Always(s.Scaled(40*time.Second), "one warning", warned)
+			awaitChecks(s, claim, agents...)
+			s.Once("one warning", warned)
 			if now := s.Read(claim); now.Status.Phase != corev1.ClaimPending || now.Spec.VolumeName != claim.Spec.VolumeName {
 				t.Errorf("the claim is %s, with volume %q", now.Status.Phase, now.Spec.VolumeName)
 			}
@@ -64,4 +71,22 @@ func TestUnservedClaims(t *testing.T) {
 		}
 	}
 	atOnce(t, rows)
+}
+
+// logChecks is a flag of agents with which they log each check of a claim that no agent may serve.
+const logChecks = "--v=4"
+
+// awaitChecks waits until each of the agents has checked whether the claim needs an event. The first
+// records the event, and the others find it.
+func awaitChecks(s *harness.Scene, claim *corev1.PersistentVolumeClaim, agents ...*harness.Agent) {
+	s.Helper()
+	line := regexp.MustCompile(`Checked a claim that waits.*"` + regexp.QuoteMeta(claim.Namespace+"/"+claim.Name) + `"`)
+	for _, a := range agents {
+		s.Eventually("check of claim "+claim.Name+" by the agent of "+a.Node.Name, func() error {
+			if !line.MatchString(a.Log()) {
+				return errors.New("it is not in the log")
+			}
+			return nil
+		})
+	}
 }

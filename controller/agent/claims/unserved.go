@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
@@ -207,6 +208,8 @@ func (r *unservedRecorder) next(ctx context.Context, uid types.UID) (asked bool)
 		return false
 	}
 	a := r.check(ctx, p)
+	klog.FromContext(ctx).V(4).Info("Checked a claim that waits", "claim", klog.KRef(p.ref.Namespace, p.ref.Name),
+		"next", a.next)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.pending[uid] == p {
