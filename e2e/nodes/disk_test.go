@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -110,7 +111,19 @@ func diskMountedOverThePool(t *testing.T, s *harness.Scene) {
 	s.Eventually("word to the claim", func() error {
 		return s.Warned(waiting.UID, harness.ReasonFailed, "cannot serve this claim now")
 	})
-	s.Always(2*time.Second, "nothing happens", func() error {
+	again := func() error {
+		p, err := podOf(s, one, agentSet)
+		if err != nil {
+			return err
+		}
+		log, err := kubectl("", "-n", p.Namespace, "logs", p.Name, "--since-time="+begin.UTC().Format(time.RFC3339))
+		line := fmt.Sprintf(`"Retrying syncing volume".*"%s" failures=1\b`, harness.PVName(doomed))
+		if err == nil && !regexp.MustCompile(line).MatchString(log) {
+			err = fmt.Errorf("the log has no %s", line)
+		}
+		return err
+	}
+	s.Until("nothing happens", again, func() error {
 		if s.IsGone(harness.PVName(doomed)) == nil {
 			return errors.New("a PV was deleted whose directory is out of reach")
 		}

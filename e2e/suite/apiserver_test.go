@@ -88,13 +88,13 @@ func startAPIServer(s *harness.Scene) {
 func stays(s *harness.Scene, a *harness.Agent) {
 	s.Helper()
 	failed := unanswered(s, a)
-	s.Eventually("requests without an answer", func() error {
+	enough := func() error {
 		if now := unanswered(s, a); now < failed+3 {
-			return fmt.Errorf("%v were counted since, want 3", now-failed)
+			return fmt.Errorf("%v requests got no answer since, want 3", now-failed)
 		}
 		return nil
-	})
-	s.Once("agent alive", func() error {
+	}
+	s.Until("agent alive", enough, func() error {
 		if !a.Alive() {
 			return errors.New("it has ended")
 		}

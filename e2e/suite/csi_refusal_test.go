@@ -117,8 +117,7 @@ func TestCSIDiskAway(t *testing.T) {
 				return givenBack(s, sent, node.Name, "not ready", s.PV(harness.PVName(kept)).Annotations[harness.AnnPool])
 			})
 			s.Eventually("the scheduler found no node", func() error { return unfit(s, pod) })
-			s.Eventually("the deletion was tried again", deletions.TriedAgain)
-			s.Once("disk away", func() error {
+			s.Until("disk away", deletions.TriedAgain, func() error {
 				if now := s.Tree(node.Pool); now != before {
 					return fmt.Errorf("changed in its place:\n%s\nbefore:\n%s", now, before)
 				}

@@ -39,8 +39,7 @@ func TestDiskError(t *testing.T) {
 		}
 		return fmt.Errorf("none says read-only: %v", s.Events(waiting.UID))
 	})
-	s.Eventually("the deletion was tried again", deletions.TriedAgain)
-	s.Once("no writes", func() error {
+	s.Until("no writes", deletions.TriedAgain, func() error {
 		if s.IsGone(harness.PVName(deleted)) == nil {
 			return errors.New("the PV of the deleted claim is gone, its data is not")
 		}

@@ -111,8 +111,7 @@ func wantWait(s *harness.Scene, a *harness.Agent, deleted *corev1.PersistentVolu
 	tree := look()
 	waiting := s.Create(harness.Claim{Node: a.Node.Name})
 	s.AwaitWarning(a, waiting.UID, harness.ReasonFailed, a.Node.Name, a.Pool)
-	s.Eventually("the deletion was tried again", deletions.TriedAgain)
-	s.Once("disk away", func() error {
+	s.Until("disk away", deletions.TriedAgain, func() error {
 		if now := look(); now != tree {
 			return fmt.Errorf("changed in its place:\n%s\nbefore:\n%s", now, tree)
 		}

@@ -49,8 +49,7 @@ func TestPoolTakenApart(t *testing.T) {
 			s.Delete(deleted)
 			waiting := s.Create(harness.Claim{Node: a.Node.Name})
 			s.AwaitWarning(a, waiting.UID, harness.ReasonFailed, a.Node.Name)
-			s.Eventually("the deletion was tried again", deletions.TriedAgain)
-			s.Once("nothing done", func() error {
+			s.Until("nothing done", deletions.TriedAgain, func() error {
 				return errors.Join(intact(a, kept), intact(a, deleted), s.IsPending(waiting))
 			})
 			if err := os.Rename(path+"-away", path); err != nil {

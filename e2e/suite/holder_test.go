@@ -46,9 +46,7 @@ func TestNewAgentTakesOver(t *testing.T) {
 	s.Delete(deleted)
 	s.Released(pv.Name)
 	made := s.Create(harness.Claim{Node: old.Node.Name})
-	s.Eventually("the new agent tried to delete again", deletions.TriedAgain)
-	s.Eventually("the new agent refused the claim", claims.Handled)
-	s.Once("nobody at work", func() error {
+	s.Until("nobody at work", func() error { return firstError(claims.Handled(), deletions.TriedAgain()) }, func() error {
 		return firstError(s.IsPending(made), s.Unwarned(made.UID), harness.Exists(pv.Spec.HostPath.Path))
 	})
 	old.Kill()

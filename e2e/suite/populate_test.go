@@ -105,8 +105,7 @@ func TestPopulate(t *testing.T) {
 			p := newPopulated(s, s.Agent(node, o), class)
 			binding := p.Queue(p.a, harness.QueuePVs)
 			p.rebind()
-			p.Eventually("the agent tries again to give it", binding.TriedAgain)
-			p.Once("the populator's pod keeps it", func() error {
+			p.Until("the populator's pod keeps it", binding.TriedAgain, func() error {
 				return firstError(p.isOf(p.first), p.quiet(p.target, p.first))
 			})
 			p.ended()
@@ -134,8 +133,7 @@ func TestPopulateWithoutPods(t *testing.T) {
 	p.ended()
 	binding := p.Queue(a, harness.QueuePVs)
 	p.rebind()
-	p.Eventually("the agent tries again to give it", binding.TriedAgain)
-	p.Once("the populator's claim keeps it", func() error {
+	p.Until("the populator's claim keeps it", binding.TriedAgain, func() error {
 		return firstError(p.isOf(p.first), p.quiet(p.target, p.first))
 	})
 	p.finish()

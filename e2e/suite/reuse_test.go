@@ -207,8 +207,7 @@ func TestReuseRefused(t *testing.T) {
 		binding := r.Queue(r.a, harness.QueuePVs)
 		r.PatchPV(r.pv.Name, fmt.Sprintf(`{"spec":{"claimRef":{"resourceVersion":null,"name":"thief","uid":%q}}}`, next.UID))
 		r.Eventually("bound", func() error { return r.IsBound(next) })
-		r.Eventually("the agent tries again to give it", binding.TriedAgain)
-		r.Once("it waits", func() error { return firstError(r.isOf(r.first), r.quiet(r.first, next)) })
+		r.Until("it waits", binding.TriedAgain, func() error { return firstError(r.isOf(r.first), r.quiet(r.first, next)) })
 		r.Delete(next)
 		r.Released(r.pv.Name) // its policy is Delete
 		r.Holds(r.a, "it stays", func() error { return r.isOf(r.first) })

@@ -87,13 +87,13 @@ func TestNoSpaceImmediate(t *testing.T) {
 	refused := metric(s, a, "kubevirt_hpp_refusals_total", noSpace)
 	second := s.Create(harness.Claim{Node: a.Node.Name, Size: bytes(size)})
 	wantNoSpace(s, a, second, size)
-	s.Eventually("tried again", func() error {
+	again := func() error {
 		if now := metric(s, a, "kubevirt_hpp_refusals_total", noSpace); now < refused+2 {
 			return fmt.Errorf("%d refusals since, want 2", now-refused)
 		}
 		return nil
-	})
-	s.Once("one warning, over several tries", func() error { return s.Warned(second.UID, harness.ReasonFailed) })
+	}
+	s.Until("one warning, over several tries", again, func() error { return s.Warned(second.UID, harness.ReasonFailed) })
 	wantTree(s, a.Pool, harness.PVName(first))
 
 	s.Delete(first)

@@ -16,6 +16,7 @@ import (
 // wrongly, and then check once.
 //
 //	CatchUp   what happened before the call is handled
+//	Pass      what happened before the call is begun; the agent may be a pod
 //	Queue     an item of a work queue was handled, or failed and is tried again
 //	Checked   the check for migrations that the agent exports is over
 //
@@ -28,6 +29,17 @@ func (s *Scene) Once(what string, ask func() error) {
 	if err := ask(); err != nil {
 		s.Fatalf("%s: %v", what, err)
 	}
+}
+
+// Until calls ask until enough returns nil, and then once more, and ends the test with its first
+// error. Without a mistake of the product it takes as long as the product takes for enough.
+func (s *Scene) Until(what string, enough, ask func() error) {
+	s.Helper()
+	s.Eventually(what, func() error {
+		err := enough()
+		s.Once(what, ask)
+		return err
+	})
 }
 
 // Holds calls ask once, after the agent has caught up, and ends the test with its error.
@@ -48,28 +60,35 @@ const (
 // CatchUp waits until the agent has handled what happened to claims and PVs of its node before the
 // call. The agent must be able to serve claims.
 //
-// It creates a claim of the node, waits until that is bound and has the event of the provisioner
-// library, deletes it, and waits until its PV is gone. The API server sends changes of claims in
-// their order, and those of PVs, and the agent takes them into its queues in that order. It begins
-// items in the order of a queue, and records the library's events in the order in which they occur.
-// So everything from before the call was begun by then. Workers run beside each other, and may not
-// have ended, so CatchUp then waits until all queues are idle.
-//
-// What failed and waits for its next try was handled. Queue waits for the next try.
+// It has a volume pass; see Pass. Workers of the agent run beside each other, and what they began
+// before may not have ended by then, so CatchUp waits until all queues are idle. What failed and
+// waits for its next try was handled. Queue waits for the next try.
 func (s *Scene) CatchUp(a *Agent) {
 	s.Helper()
-	marker := s.Create(a.claim())
-	pv := s.Bound(marker).Name
-	s.Eventually("event of the claim that marks the order", func() error {
-		all := s.Events(marker.UID)
+	s.Pass(a.claim())
+	s.Idle(a)
+}
+
+// Pass creates a claim that an agent serves without a pod, waits until it is bound and has the event
+// of the provisioner library, deletes it, and waits until its PV is gone.
+//
+// The API server sends changes of claims in their order, and those of PVs, and the agent takes them
+// into its queues in that order. It begins items in the order of a queue, and records the library's
+// events in the order in which they occur. So by then the agent has begun everything from before
+// the call, and recorded the events of what had ended.
+func (s *Scene) Pass(c Claim) {
+	s.Helper()
+	claim := s.Create(c)
+	pv := s.Bound(claim).Name
+	s.Eventually("event of claim "+claim.Name, func() error {
+		all := s.Events(claim.UID)
 		if !slices.ContainsFunc(all, func(e Event) bool { return e.Reason == "ProvisioningSucceeded" }) {
 			return fmt.Errorf("%v", all)
 		}
 		return nil
 	})
-	s.Delete(marker)
+	s.Delete(claim)
 	s.Gone(pv)
-	s.Idle(a)
 }
 
 // serves reports whether the agent serves claims of the classes of manifests/legacy or manifests/csi.

@@ -123,18 +123,6 @@ func (s *Scene) Within(within time.Duration, what string, ask func() error) {
 	}
 }
 
-// Always calls ask for that time, and ends the test at the first error.
-func (s *Scene) Always(span time.Duration, what string, ask func() error) {
-	s.Helper()
-	for start := time.Now(); time.Since(start) < span; {
-		begin := time.Now()
-		if err := ask(); err != nil {
-			s.Fatalf("%s: after %s: %v", what, time.Since(start).Round(time.Millisecond), err)
-		}
-		rest(100*time.Millisecond, begin)
-	}
-}
-
 // rest sleeps between two calls of ask: at least shortest, and twice as long as the call that began
 // at begin took, so that tests that wait leave the machine to others.
 func rest(shortest time.Duration, begin time.Time) {
