@@ -36,6 +36,7 @@ func (s *Scene) Once(what string, ask func() error) {
 func (s *Scene) Until(what string, enough, ask func() error) {
 	s.Helper()
 	s.Eventually(what, func() error {
+		s.Helper()
 		err := enough()
 		s.Once(what, ask)
 		return err
@@ -75,7 +76,8 @@ func (s *Scene) CatchUp(a *Agent) {
 // The API server sends changes of claims in their order, and those of PVs, and the agent takes them
 // into its queues in that order. It begins items in the order of a queue, and records the library's
 // events in the order in which they occur. So by then the agent has begun everything from before
-// the call, and recorded the events of what had ended.
+// the call, and recorded the events of what had ended. What stays open: the agent's parts take what
+// a watch brings beside each other, and one could be behind another by the whole life of the volume.
 func (s *Scene) Pass(c Claim) {
 	s.Helper()
 	claim := s.Create(c)
@@ -187,7 +189,8 @@ func (a *Agent) queue(name string) (Queue, error) {
 func (q Queue) Handled() error {
 	now, err := q.agent.queue(q.name)
 	if err == nil && (now.added == q.added || now.handled != now.added) {
-		err = fmt.Errorf("queue %s: %v items were added and %v handled, before it was %v", q.name, now.added, now.handled, q.added)
+		err = fmt.Errorf("queue %s: %v items were added and %v handled; before, %v were added", q.name, now.added,
+			now.handled, q.added)
 	}
 	return err
 }
