@@ -80,16 +80,15 @@ func (l *localPools) Held(ctx context.Context, path string) string {
 		return ""
 	}
 	switch volumes, err := pool.List(); {
-	case err == nil && len(volumes) == 0:
-		return ""
-	case err == nil:
+	case len(volumes) > 0:
 		return "has volumes: list it again until they are deleted"
+	case err == nil: // the PV of a volume is deleted after it
 	case pool.ID() != "":
 		return "was open, is not ready, and may have volumes: list it again until it is ready and has none"
 	case errors.Is(err, fault.ErrNotOpened):
 		return "is not opened yet: list it again until the agent is ready"
 	}
-	// It was never open, and may be a wrong path. The last sweep may be old.
+	// It has no volumes, or it was never open, and may be a wrong path. The last sweep may be old.
 	if err := l.pvs.Sweep(ctx); err != nil {
 		return "may have volumes: list it again until the agent can read all PVs"
 	}
@@ -131,10 +130,11 @@ func (l *localPools) Note(ctx context.Context, configured []string) (again bool)
 	return again
 }
 
-// hasVolumes reports whether the pool has volumes; if that is unknown, whether it had, and is held.
+// hasVolumes reports whether the pool has volumes; if that is unknown, or if it has none any more,
+// whether it had, and is held.
 func (l *localPools) hasVolumes(ctx context.Context, pool *volume.Pool, had bool) bool {
-	if volumes, err := pool.List(); err == nil {
-		return len(volumes) > 0
+	if volumes, err := pool.List(); err == nil && len(volumes) > 0 {
+		return true
 	}
 	return had && l.Held(ctx, pool.Path()) != ""
 }

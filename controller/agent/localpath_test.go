@@ -211,6 +211,7 @@ func TestHeldPaths(t *testing.T) {
 	}{
 		"no volumes":          {path: "second"},
 		"volumes":             {path: "second", volume: true, want: "has volumes"},
+		"a PV without volume": {path: "second", pv: pv("second/pvc-1_ns_data", "node-01"), want: "PV pvc-1 names"},
 		"was open":            {path: "second", after: os.RemoveAll, want: "was open, is not ready, and may have volumes"},
 		"not opened yet":      {path: "second", before: true, want: "is not opened yet"},
 		"mistyped":            {path: "missing/sdd"},
@@ -262,9 +263,10 @@ func TestHeldPaths(t *testing.T) {
 func TestLostPath(t *testing.T) {
 	s := newStage(t)
 	second, third := filepath.Join(s.dir, "second"), filepath.Join(s.dir, "third")
+	var pvs []*corev1.PersistentVolume
 	next := func(paths ...string) *localPools {
 		s.write(paths...)
-		a := s.start()
+		a := s.start(pvs...)
 		if err := a.info.Read(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -302,10 +304,23 @@ func TestLostPath(t *testing.T) {
 		note(a, false)
 		ends(a)
 	}
+	// The agent is killed between the deletion of the volume and that of its PV.
+	pvs = append(pvs, localPathPV(filepath.Join(second, "pvc-1_ns_data"), "node-01"))
 	a = next("third")
 	if err := a.poolAt(second).Delete("pvc-1"); err != nil {
 		t.Fatal(err)
 	}
+	for range 2 {
+		note(a, false)
+		if why := a.Held(t.Context(), second); !strings.HasPrefix(why, "PV pvc-1 names") {
+			t.Errorf("it is held for %q", why)
+		}
+		ends(a)
+		a = next("third")
+	}
+	ends(a)
+	pvs = nil
+	a = next("third")
 	note(a, false)
 	if why := a.Held(t.Context(), second); why != "" {
 		t.Errorf("it is held for %q", why)
