@@ -55,6 +55,7 @@ found() {
     libc6-dev) echo '#include <stdlib.h>' | "${CC:-gcc}" -E - >/dev/null 2>&1 ;;
     openssh-client) programs ssh ssh-keygen ;;
     prometheus) programs prometheus promtool ;;
+    qemu-system-arm) programs qemu-system-aarch64 ;;
     qemu-system-x86) programs qemu-system-x86_64 ;;
     shellcheck) programs shellcheck ;;
     systemd) programs systemd-analyze ;;

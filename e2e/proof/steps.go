@@ -60,6 +60,8 @@ var tier2 = []step{
 	{name: "disk", what: "real filesystems and mounts, csi-sanity, with the race detector", packages: "@disk",
 		memory: true, args: withRace, envs: []string{race}},
 	{name: "vm", what: "project quotas and power cuts in a small virtual machine", packages: "@disk @vm", args: oneByOne},
+	{name: "arm64", what: "an emulated machine of arm64: every unit test of the programs, and what the shard vm runs",
+		packages: "@disk @vm qemu-system-arm", args: oneByOne, envs: []string{"HPP_E2E_VM_ARCH=arm64"}},
 	{name: "power", what: "power cuts on disks that keep only what was flushed", packages: "@disk", args: oneByOne},
 	{name: "machine", what: "a booted distribution: systemd, SELinux, cgroup v2, a reboot and a power cut",
 		packages: "@machine", cluster: true, args: oneByOne},
