@@ -23,7 +23,7 @@ var sources = []string{"go.mod", "api", "cmd", "controller", "docs", "manifests"
 const prepare = `set -e
 /bin/busybox --install -s /bin
 ifconfig lo 127.0.0.1 up
-mkdir -p /etc /var/lib && echo 127.0.0.1 localhost >/etc/hosts && echo root:x:0:0::/tmp:/bin/sh >/etc/passwd
+mkdir -p /etc /home /opt /root /run /sbin /srv /usr/lib /var/lib && echo 127.0.0.1 localhost >/etc/hosts && echo root:x:0:0::/tmp:/bin/sh >/etc/passwd
 ln -s /proc/self/fd /dev/fd
 mkdir -p /dev/pts && mount -t devpts devpts /dev/pts
 mount -o remount,size=16g /tmp
