@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,9 +21,11 @@ var large = strings.Repeat("y", 5<<20)
 // largeList serves a list of claims of these sizes as the API server does: a list with
 // resourceVersion 0 ignores the limit.
 type largeList struct {
-	sizes  []int
-	limits []int // of the requests
-	most   int   // written to one client
+	sizes []int
+
+	mu     sync.Mutex // an answer may be under way when the next request comes
+	limits []int      // of the requests; guarded by mu
+	most   int        // written to one client; guarded by mu
 }
 
 func (l *largeList) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -33,7 +36,9 @@ func (l *largeList) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if q.Get("resourceVersion") != "0" {
 		_, _ = fmt.Sscan(q.Get("limit"), &limit)
 	}
+	l.mu.Lock()
 	l.limits = append(l.limits, limit)
+	l.mu.Unlock()
 	to, written := min(len(l.sizes), from+limit), 0
 	fmt.Fprint(w, `{"kind":"PersistentVolumeClaimList","apiVersion":"v1","metadata":{"resourceVersion":"9"`)
 	if to < len(l.sizes) {
@@ -46,7 +51,9 @@ func (l *largeList) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		n, err := fmt.Fprintf(w, `{"metadata":{"name":"%d","annotations":{"x":"%s"}}}`, i, large[:l.sizes[i]])
 		written += n
+		l.mu.Lock()
 		l.most = max(l.most, written)
+		l.mu.Unlock()
 		if err != nil {
 			return // the client has read enough
 		}
@@ -85,6 +92,8 @@ func TestPagesAreBounded(t *testing.T) {
 			if seen != len(row.sizes) || version != "9" || err != nil {
 				t.Errorf("%d of %d claims, version %q, %v", seen, len(row.sizes), version, err)
 			}
+			server.mu.Lock()
+			defer server.mu.Unlock()
 			if len(server.limits) > row.requests || server.limits[len(server.limits)-1] != row.limit {
 				t.Errorf("%d requests, at most %d are enough; their limits: %d", len(server.limits), row.requests, server.limits)
 			}

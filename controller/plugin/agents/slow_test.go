@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,13 +23,13 @@ func TestManyDeadNodes(t *testing.T) {
 			of = append(of, cluster.Agent{Pod: fmt.Sprintf("pod-%d", i), Container: "c"})
 		}
 		began := time.Now()
-		last := time.Duration(0) // when the last agent that is well answered
+		var last atomic.Int64 // when the last agent that is well answered
 		a := Asker{Timeout: timeout, Exec: func(ctx context.Context, _, pod, _ string, _ ...string) ([]byte, error) {
 			if i, err := strconv.Atoi(strings.TrimPrefix(pod, "pod-")); err != nil || i < dead {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
-			last = time.Since(began)
+			last.Store(int64(time.Since(began)))
 			return []byte("well"), nil
 		}}
 		well, late := 0, 0
@@ -41,8 +42,8 @@ func TestManyDeadNodes(t *testing.T) {
 			}
 		}
 		const noticed = dead / atOnce * slow
-		if took := time.Since(began); well != all-dead || late != dead || last > noticed || took > noticed+timeout {
-			t.Errorf("%d answers, the last after %s, and %d timeouts, after %s", well, last, late, took)
+		if took := time.Since(began); well != all-dead || late != dead || time.Duration(last.Load()) > noticed || took > noticed+timeout {
+			t.Errorf("%d answers, the last after %s, and %d timeouts, after %s", well, time.Duration(last.Load()), late, took)
 		}
 	})
 }
