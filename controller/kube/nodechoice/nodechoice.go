@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -20,6 +21,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 )
 
+// recordWithin bounds how long note may outlive its context.
+const recordWithin = 2 * time.Second
+
 // GiveBack removes the scheduler's choice of a node from an unbound claim, so that the
 // scheduler chooses again, and records an event. why is what happened to the node.
 //
@@ -30,10 +34,17 @@ func GiveBack(ctx context.Context, client kubernetes.Interface, recorder *events
 	if _, err := Unchoose(ctx, client, claim); err != nil {
 		return fmt.Errorf("remove the annotation %s: %w", contract.AnnSelectedNode, err)
 	}
-	node := claim.Annotations[contract.AnnSelectedNode]
+	note(ctx, recorder, claim, claim.Annotations[contract.AnnSelectedNode], why)
+	return nil
+}
+
+// note records that the claim was given back, also if the process ends meanwhile: no other one
+// knows.
+func note(ctx context.Context, recorder *events.Recorder, claim *corev1.PersistentVolumeClaim, node, why string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
+	defer cancel()
 	recorder.Note(ctx, events.Claim(claim), topicNodeGone+" "+node, events.NodeGone, fmt.Sprintf(
 		"node %s, which the scheduler had chosen for this claim, %s: the scheduler chooses again", node, why))
-	return nil
 }
 
 // Unchoose removes the scheduler's choice of a node from a claim, of which it reads only name, UID
