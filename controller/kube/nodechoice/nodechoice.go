@@ -41,9 +41,10 @@ func GiveBack(ctx context.Context, client kubernetes.Interface, recorder *events
 // note records that the claim was given back, also if the process ends meanwhile: no other one
 // knows.
 func note(ctx context.Context, recorder *events.Recorder, claim *corev1.PersistentVolumeClaim, node, why string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
+	outliving, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	recorder.Note(ctx, events.Claim(claim), topicNodeGone+" "+node, events.NodeGone, fmt.Sprintf(
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(recordWithin, cancel) })()
+	recorder.Note(outliving, events.Claim(claim), topicNodeGone+" "+node, events.NodeGone, fmt.Sprintf(
 		"node %s, which the scheduler had chosen for this claim, %s: the scheduler chooses again", node, why))
 }
 
