@@ -25,8 +25,9 @@ const (
 // absence is why the agent of a node serves no claim. It is the zero value if the agent is ready.
 type absence struct{ topic, why string }
 
-// act records why the claim waits, or gives it back to the scheduler. It does nothing if the node's
-// agent is ready: that one records why it refuses a claim.
+// act records why the claim waits, or gives it back to the scheduler. agent is why the node's agent
+// serves nothing. It is the zero value if that is not so, or not for long: an agent that is ready
+// records itself why it refuses a claim.
 func (r *Reconciler) act(ctx context.Context, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass,
 	p place, agent absence) error {
 	if p.node == "" {
