@@ -63,7 +63,8 @@ const (
 //
 // It has a volume pass; see Pass. Workers of the agent run beside each other, and what they began
 // before may not have ended by then, so CatchUp waits until all queues are idle. What failed and
-// waits for its next try was handled. Queue waits for the next try.
+// waits for its next try was handled. Queue waits for the next try. The volume's directory may be in
+// the pool's trash still.
 func (s *Scene) CatchUp(a *Agent) {
 	s.Helper()
 	s.Pass(a.claim())
