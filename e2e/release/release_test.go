@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -196,10 +197,11 @@ func TestLayoutIsReproducible(t *testing.T) {
 }
 
 func TestPush(t *testing.T) {
-	var refuse string // a part of the path of a request that fails
+	var refuse atomic.Value // a part of the path of a request that fails
+	refuse.Store("nothing")
 	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(true))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		if refuse != "" && q.Method == http.MethodPut && strings.Contains(q.URL.Path, refuse) {
+		if q.Method == http.MethodPut && strings.Contains(q.URL.Path, refuse.Load().(string)) {
 			w.WriteHeader(http.StatusForbidden)
 			return
 		}
@@ -214,7 +216,7 @@ func TestPush(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	refuse = artifact.String()
+	refuse.Store(artifact.String())
 	wants(t, r.Push(t.Context()), "what refers to it")
 	tag, err := name.NewTag(r.Name())
 	if err != nil {
@@ -224,7 +226,7 @@ func TestPush(t *testing.T) {
 		t.Error("the tag is there, and not what refers to the image")
 	}
 
-	refuse = ""
+	refuse.Store("nothing")
 	wants(t, r.Push(t.Context()), "")
 	wants(t, r.Push(t.Context()), "") // again, as after a failure of the network
 	if d, err := remote.Head(tag); err != nil || d.Digest != r.Digest {
