@@ -94,6 +94,7 @@ func TestAssign(t *testing.T) {
 		{"line that fits none", good + "e2e/suite - * - suite-a\ne2e/nodes - * - suite-a\n", "tiers.txt:8 fits no test: correct or remove it"},
 		{"no shard", good + "e2e/suite - * suite -\n", "tiers.txt:7 names no shard: a test that no shard runs proves nothing"},
 		{"no such shard", good + "e2e/suite - * suite other\n", "tiers.txt:7: no line gives the paths of shard other"},
+		{"no such path", good + "e2e/suite - * suite race\n", "tiers.txt:7: shard race runs tests of e2e/suite, which none of its paths has"},
 		{"no such step", good + "e2e/suite - * other suite-a\n", "tiers.txt:7: make test has no step other"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -119,7 +120,7 @@ func TestAssign(t *testing.T) {
 
 func TestBatches(t *testing.T) {
 	dir := tree(t, source)
-	text := "shard s x\n... disk * disk s\n... vm * disk s\nvolume - * race s\ne2e/suite - TestTwo - s\ne2e/suite - * suite s\n"
+	text := "shard s volume e2e\n... disk * disk s\n... vm * disk s\nvolume - * race s\ne2e/suite - TestTwo - s\ne2e/suite - * suite s\n"
 	if err := os.WriteFile(filepath.Join(dir, "tiers.txt"), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -64,8 +64,9 @@ func list(field string) []string {
 }
 
 // Assign gives each test to the first rule that fits it. It returns a sentence for each test that
-// no rule fits or that no shard runs, for each rule that fits none, and for each name of a step or
-// shard that does not exist.
+// no rule fits or that no shard runs, for each rule that fits none, for each name of a step or
+// shard that does not exist, and for each package whose change would leave a shard that runs its
+// tests proven.
 func (t *Tiers) Assign(tests []Test) (problems []string) {
 	for _, test := range tests {
 		i := slices.IndexFunc(t.rules, func(r *rule) bool { return r.fits(test) })
@@ -92,6 +93,13 @@ func (t *Tiers) Assign(tests []Test) (problems []string) {
 		for _, shard := range r.shards {
 			if !slices.Contains(t.Shards, shard) {
 				problems = append(problems, fmt.Sprintf("%s: no line gives the paths of shard %s", where, shard))
+				continue
+			}
+			for _, pkg := range r.packages() {
+				if !t.listed(shard, pkg) {
+					problems = append(problems, fmt.Sprintf("%s: shard %s runs tests of %s, which none of its paths has",
+						where, shard, pkg))
+				}
 			}
 		}
 		for _, step := range r.steps {
@@ -101,6 +109,22 @@ func (t *Tiers) Assign(tests []Test) (problems []string) {
 		}
 	}
 	return problems
+}
+
+// listed reports whether a shard has a path with a package, or with Go files of its own.
+func (t *Tiers) listed(shard, pkg string) bool {
+	return slices.ContainsFunc(t.Paths[shard], func(p string) bool {
+		return inPattern(pkg, p+"/...") || path.Ext(p) == ".go" && path.Dir(p) == pkg
+	})
+}
+
+// packages are those of the assigned tests.
+func (r *rule) packages() (all []string) {
+	for _, test := range r.assigned {
+		all = append(all, test.Package)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // fits reports whether the rule is for the test: by its package, its name, and its file, which a
