@@ -20,13 +20,16 @@ CLUSTER     := bin/cluster
 PROVE       := cd e2e && go run ./cmd/prove
 RELEASE     := cd e2e && go run ./cmd/release
 export K8S_VERSION IMAGE
-# Programs that do not have the paths of this directory are the same in each clone, so clones share the cache of builds.
-export GOFLAGS := $(strip $(filter-out -trimpath,$(shell go env GOFLAGS)) -trimpath)
+# One compilation of each package serves the programs, the tests and the linters, in every clone: without the paths of this
+# directory, without cgo, as what is released, and without what only debuggers read. Releases are built with flags of their own.
+COMPILE     := -trimpath -gcflags=all=-dwarf=false
+export GOFLAGS := $(strip $(filter-out $(COMPILE),$(shell go env GOFLAGS)) $(COMPILE))
+export CGO_ENABLED := 0
 # Otherwise every program with the race detector, such as the tests of a package, sleeps a second before it ends.
 export GORACE ?= atexit_sleep_ms=100
 
 .PHONY: help build test test-full test-help test-stale test-unit fuzz torture torture-power \
-  power bench lint lint-fast lint-shell vulncheck measure image push release deploy demo demo-disks demo-blank-disks \
+  power bench lint lint-fast lint-format lint-go lint-shell vulncheck measure image push release deploy demo demo-disks demo-blank-disks \
   demo-single-node demo-local-path demo-operator bin/cluster cluster-up cluster-sync cluster-down clean
 
 help: ## list the targets
@@ -84,21 +87,26 @@ lint-shell: # the scripts
 	@e2e/packages.sh shellcheck
 	shellcheck -x -S warning $$(git ls-files '*.sh') .ci/run
 
-lint: lint-shell ## gofmt, vet, golangci-lint and shellcheck
-	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these files"; exit 1; }
+lint: lint-format ## gofmt, vet, golangci-lint and shellcheck
 	@test -x $(TOOLS)/golangci-lint || { echo "building golangci-lint $(LINT_VERSION), once"; \
 	  GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION); }
 	$(TOOLS)/golangci-lint run ./...
 	for os in darwin windows; do GOOS=$$os go build ./controller/kube/contract ./volume/inspect || exit 1; done
 	cd e2e && $(TOOLS)/golangci-lint run -c ../.golangci.yml ./...
 
-lint-fast: lint-shell ## gofmt, vet, staticcheck and shellcheck
+lint-format: lint-shell # and gofmt
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these files"; exit 1; }
+
+# The same tags in both modules, so that what the first run finds out of their dependencies serves the second.
+LINT_TAGS := -tags disk,faults,vm,power
+lint-go: # vet and staticcheck
 	@test -x $(TOOLS)/staticcheck-$(STATICCHECK) || { echo "building staticcheck $(STATICCHECK), once"; \
 	  GOBIN=$(TOOLS) go install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK) && \
 	  mv $(TOOLS)/staticcheck $(TOOLS)/staticcheck-$(STATICCHECK); }
-	go vet -tags disk,faults,vm,power ./... && $(TOOLS)/staticcheck-$(STATICCHECK) -tags disk,faults,vm,power ./...
-	cd e2e && go vet ./... && $(TOOLS)/staticcheck-$(STATICCHECK) ./...
+	go vet $(LINT_TAGS) ./... && $(TOOLS)/staticcheck-$(STATICCHECK) $(LINT_TAGS) ./...
+	cd e2e && go vet $(LINT_TAGS) ./... && $(TOOLS)/staticcheck-$(STATICCHECK) $(LINT_TAGS) ./...
+
+lint-fast: lint-format lint-go ## gofmt, vet, staticcheck and shellcheck
 
 vulncheck: ## known vulnerabilities in code that the programs call; needs a way to vuln.go.dev
 	@e2e/vulncheck.sh ./cmd/...

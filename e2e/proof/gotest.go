@@ -52,6 +52,9 @@ func (r *Runner) goTest(ctx context.Context, b batch, s step, env string) (resul
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.Env, cmd.Stderr = filepath.Join(r.Root, b.module), os.Environ(), r.Out
+	if slices.Contains(s.args, "-race") { // the race detector needs cgo, which the Makefile turns off
+		cmd.Env = append(cmd.Env, "CGO_ENABLED=1")
+	}
 	if env != "" {
 		cmd.Env = append(cmd.Env, env)
 	}

@@ -20,15 +20,16 @@ func TestCachedResultsAreTrue(t *testing.T) {
 	}
 }
 
-// Clones share the cache of builds, so all that make starts leaves their paths out, and has the
+// Clones share the cache of builds, so all that make starts compiles in the same way, and has the
 // user's flags.
-func TestMakeLeavesPathsOut(t *testing.T) {
-	for given, want := range map[string]string{"": "-trimpath", "-v": "-v -trimpath", "-trimpath -v": "-v -trimpath"} {
-		cmd := exec.Command("make", "--silent", "--no-print-directory", "--eval=flags: ; @echo $$GOFLAGS", "flags")
-		cmd.Dir, cmd.Env = "../..", append(os.Environ(), "GOENV=off", "GOFLAGS="+given, "MAKEFLAGS=")
+func TestMakeCompilesInOneWay(t *testing.T) {
+	ours := "-trimpath -gcflags=all=-dwarf=false CGO_ENABLED=0"
+	for given, want := range map[string]string{"": ours, "-v": "-v " + ours, "-trimpath -v": "-v " + ours} {
+		cmd := exec.Command("make", "--silent", "--no-print-directory", "--eval=flags: ; @echo $$GOFLAGS CGO_ENABLED=$$CGO_ENABLED", "flags")
+		cmd.Dir, cmd.Env = "../..", append(os.Environ(), "GOENV=off", "GOFLAGS="+given, "CGO_ENABLED=1", "MAKEFLAGS=")
 		out, err := cmd.CombinedOutput()
 		if got := strings.TrimSpace(string(out)); err != nil || got != want {
-			t.Errorf("GOFLAGS is %q for the commands of make where the user has %q: %v, want %q", got, given, err, want)
+			t.Errorf("the commands of make have %q where the user has %q: %v, want %q", got, given, err, want)
 		}
 	}
 }
