@@ -8,6 +8,7 @@
 //	tests.go   finds the test functions of the tree
 //	tiers.go   reads tiers.txt and assigns tests
 //	gotest.go  runs go test and counts results
+//	ahead.go   what is installed and built before the steps that need it
 //	steps.go   the steps of tier 1 and the shards of tier 2
 //	proven.go  reads and writes proven.txt, and says which shards are out of date
 package proof

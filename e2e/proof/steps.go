@@ -14,6 +14,8 @@ import (
 	"time"
 )
 
+const lintGo = "make --no-print-directory lint-go"
+
 // race has tests build the programs that they start with the race detector.
 const race = "HPP_E2E_RACE=1"
 
@@ -25,6 +27,7 @@ type step struct {
 	cluster  bool     // needs Kubernetes, which is built where it is missing
 	commands []string // of the shell, from the root of the tree, run first
 	memory   bool     // has the temporary files of its tests in memory: pools flush at every step
+	ahead    string   // a command of the shell that fills caches for it, run beside the steps before it
 	args     []string // of go test
 	envs     []string // its tests run once for each of these environment variables, "" for none; nil is one run without
 }
@@ -40,7 +43,8 @@ var (
 // tier1 are the steps of `make test`, the cheap ones first.
 var tier1 = []step{
 	{name: "build", what: "the programs for this machine", commands: []string{"make --no-print-directory build"}},
-	{name: "lint", what: "gofmt, vet, staticcheck, shellcheck", commands: []string{"make --no-print-directory lint-fast"}},
+	{name: "lint", what: "gofmt, shellcheck", packages: "shellcheck",
+		commands: []string{"make --no-print-directory lint-format"}},
 	{name: "unit", what: "values to values", packages: "@unit", args: []string{"-timeout=10m"}},
 	{name: "race", what: "the storage library with the race detector", packages: "@unit", args: raceCache},
 	{name: "disk", what: "real filesystems and mounts, csi-sanity", packages: "@disk", memory: true, args: once},
@@ -50,6 +54,8 @@ var tier1 = []step{
 	{name: "torture", what: "agents and the API server killed at random, for half a minute", packages: "@disk",
 		cluster:  true,
 		commands: []string{"make --no-print-directory torture MINUTES=0.5 TORTURE_FLAGS='--race=false --divide-times=5'"}},
+	// The last one: what it has to know of all dependencies is found out beside the tests.
+	{name: "vet", what: "go vet, staticcheck", ahead: lintGo, commands: []string{lintGo}},
 }
 
 // tier2 are the shards of `make test-full`.
@@ -115,6 +121,8 @@ type Runner struct {
 	Root  string
 	Tiers *Tiers // after Assign
 	Out   io.Writer
+
+	beside *ahead // in tier 1
 }
 
 // run runs one step with the tests that want selects.
@@ -132,9 +140,12 @@ func (r *Runner) run(ctx context.Context, s step, want func(*rule) bool) outcome
 }
 
 func (r *Runner) try(ctx context.Context, s step, want func(*rule) bool) (all results, err error) {
+	if s.ahead != "" {
+		r.beside.wait(ctx, r.Out)
+	}
 	commands := s.commands
 	if s.cluster {
-		commands = slices.Concat([]string{"cd e2e && go run ./cmd/cluster build"}, commands)
+		commands = slices.Concat([]string{buildCluster}, commands)
 	}
 	if s.packages != "" {
 		commands = slices.Concat([]string{"e2e/packages.sh " + s.packages}, commands)
@@ -192,16 +203,22 @@ func busy() time.Duration {
 }
 
 // Tier1 runs the steps of tier 1, all or those named, and prints a table. A step that fails does
-// not keep the others from running, but for build and lint. The error says which failed.
+// not keep the others from running, but for packages, build and lint. The error says which failed.
 func (r *Runner) Tier1(ctx context.Context, only []string) error {
+	steps := slices.DeleteFunc(slices.Clone(tier1), func(s step) bool {
+		return len(only) > 0 && !slices.Contains(only, s.name)
+	})
+	if len(steps) == 0 {
+		return r.table("step", nil)
+	}
+	steps = slices.Insert(steps, 0, packages(steps))
+	r.beside = goAhead(ctx, r.Root, aheadOf(steps))
+	defer r.beside.end()
 	var all []outcome
-	for _, s := range tier1 {
-		if len(only) > 0 && !slices.Contains(only, s.name) {
-			continue
-		}
+	for _, s := range steps {
 		o := r.run(ctx, s, func(line *rule) bool { return slices.Contains(line.steps, s.name) })
 		all = append(all, o)
-		if o.err != nil && (s.name == "build" || s.name == "lint") {
+		if o.err != nil && slices.Contains([]string{"packages", "build", "lint"}, s.name) {
 			break
 		}
 	}
