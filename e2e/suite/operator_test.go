@@ -104,10 +104,37 @@ func (o *operated) await(statuses, reason, words string) {
 	o.Eventually(reason, func() error { return o.is(serving, statuses, reason, words) })
 }
 
-// healthy waits until the installation is.
+// healthy waits until Kubernetes has rolled the agents out and the resource says so. The resource
+// alone may say it still from before the last change: a test that then deletes the DaemonSet does so
+// while Kubernetes creates its pods. Kubernetes may go on waiting for these, and creates none for
+// the next DaemonSet of that name before five minutes have passed.
 func (o *operated) healthy() {
 	o.Helper()
-	o.await("TFF", "Complete", "Application Available")
+	o.Eventually("healthy", func() error {
+		if err := o.rolledOut(); err != nil {
+			return err
+		}
+		return o.is(serving, "TFF", "Complete", "Application Available")
+	})
+}
+
+// rolledOut returns nil if all pods of the agents' DaemonSet are as it asks for, ready, and alone.
+func (o *operated) rolledOut() error {
+	ds, err := o.Client.AppsV1().DaemonSets(harness.Namespace).Get(o.Context(), daemons, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	pods, err := o.Client.CoreV1().Pods(harness.Namespace).List(o.Context(),
+		metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(ds.Spec.Selector)})
+	if err != nil {
+		return err
+	}
+	n := ds.Status
+	if n.ObservedGeneration != ds.Generation || n.UpdatedNumberScheduled != n.DesiredNumberScheduled ||
+		n.NumberReady != n.DesiredNumberScheduled || len(pods.Items) != int(n.DesiredNumberScheduled) {
+		return fmt.Errorf("DaemonSet of generation %d has %d pods: %+v", ds.Generation, len(pods.Items), n)
+	}
+	return nil
 }
 
 // TestOperator has the rows of the existing operator's tests under their names, and more.
