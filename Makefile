@@ -8,7 +8,6 @@ MINUTES     ?= 5
 IMAGE       ?= $(shell awk '/newName:/{name=$$2} /newTag:/{tag=$$2} END{print name ":" tag}' \
                  manifests/image/kustomization.yaml)
 LINT_VERSION ?= v2.15.0
-STATICCHECK  ?= v0.8.2
 CACHES      := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)
 E2E_CACHE   ?= $(if $(HPP_E2E_CACHE),$(HPP_E2E_CACHE),$(CACHES)/hostpath-provisioner-e2e)
 TOOLS       := $(E2E_CACHE)/tools/$(LINT_VERSION)
@@ -99,14 +98,11 @@ lint-format: lint-shell # and gofmt
 
 # The same tags in both modules, so that what the first run finds out of their dependencies serves the second.
 LINT_TAGS := -tags disk,faults,vm,power
-lint-go: # vet and staticcheck
-	@test -x $(TOOLS)/staticcheck-$(STATICCHECK) || { echo "building staticcheck $(STATICCHECK), once"; \
-	  GOBIN=$(TOOLS) go install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK) && \
-	  mv $(TOOLS)/staticcheck $(TOOLS)/staticcheck-$(STATICCHECK); }
-	go vet $(LINT_TAGS) ./... && $(TOOLS)/staticcheck-$(STATICCHECK) $(LINT_TAGS) ./...
-	cd e2e && go vet $(LINT_TAGS) ./... && $(TOOLS)/staticcheck-$(STATICCHECK) $(LINT_TAGS) ./...
+lint-go: # vet
+	go vet $(LINT_TAGS) ./...
+	cd e2e && go vet $(LINT_TAGS) ./...
 
-lint-fast: lint-format lint-go ## gofmt, vet, staticcheck and shellcheck
+lint-fast: lint-format lint-go ## gofmt, vet and shellcheck
 
 vulncheck: ## known vulnerabilities in code that the programs call; needs a way to vuln.go.dev
 	@e2e/vulncheck.sh ./cmd/...

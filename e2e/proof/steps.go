@@ -55,7 +55,7 @@ var tier1 = []step{
 		cluster:  true,
 		commands: []string{"make --no-print-directory torture MINUTES=0.5 TORTURE_FLAGS='--race=false --divide-times=5'"}},
 	// The last one: what it has to know of all dependencies is found out beside the tests.
-	{name: "vet", what: "go vet, staticcheck", ahead: lintGo, commands: []string{lintGo}},
+	{name: "vet", what: "go vet", ahead: lintGo, commands: []string{lintGo}},
 }
 
 // tier2 are the shards of `make test-full`.
