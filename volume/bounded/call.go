@@ -112,13 +112,16 @@ func (c *Call) Callback(f func() error) error {
 	if err := c.enter(outside); err != nil {
 		return err
 	}
-	defer func() {
-		_ = c.enter(onDisk)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.back = time.Since(c.began)
-	}()
+	defer c.returned()
 	return f()
+}
+
+// returned notes that the function of the caller has returned, from where its time runs anew.
+func (c *Call) returned() {
+	c.Progress()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.phase, c.back = onDisk, time.Since(c.began)
 }
 
 // silent returns for how long a call that is on the disk has made no progress.
