@@ -41,7 +41,7 @@ func (s *poolScene) want(pool string, n int) {
 // user runs a pod that writes into a volume of the pool.
 func (s *poolScene) user(pool string) operatorUser {
 	s.Helper()
-	u := operatorWriter(s.Scene, one, harness.Claim{Class: s.ClassName("on-" + pool), Size: "1Mi"})
+	u := operatorWriter(s.Scene, one, s.Create(harness.Claim{Class: s.ClassName("on-" + pool), Size: "1Mi"}))
 	u.volume = filepath.Join(pool, "csi", harness.PVName(u.claim))
 	return u
 }

@@ -42,7 +42,7 @@ func TestReplaceOlder(t *testing.T) {
 			t.Errorf("without the order, the API server does not refuse the %s: %v", what, err)
 		}
 	}
-	used := older(s, one)
+	used := older(s, one, "local")
 	csiClaimOutlives(s, one, used, func() {
 		for _, command := range commands {
 			runCommand(s, command)

@@ -141,7 +141,7 @@ func swapInSteady(t *testing.T, s *harness.Scene) {
 // disk's size. One that a pod uses is taken over, and one that nobody uses any more goes like any
 // other.
 func swapInOlder(t *testing.T, s *harness.Scene) {
-	used, unused := older(s, one), older(s, one)
+	used, unused := older(s, one, "local"), older(s, one, "local")
 	p := pod{claim: used.Name, script: "cat /data/file && echo newer >/data/newer"}.run(s)
 	if got := output(s, p); got != "older\n" || p.Spec.NodeName != one.Name {
 		t.Errorf("the pod on %s reads %q", p.Spec.NodeName, got)
@@ -162,21 +162,22 @@ func swapInOlder(t *testing.T, s *harness.Scene) {
 	}
 }
 
-// older is a claim as the older driver served it on the node: a directory with a file, and a PV.
-func older(s *harness.Scene, n *cluster.Node) *corev1.PersistentVolumeClaim {
+// older is a claim as the older driver served it on the node from the pool: a directory with a file,
+// and a PV.
+func older(s *harness.Scene, n *cluster.Node, pool string) *corev1.PersistentVolumeClaim {
 	s.Helper()
 	claim := csiClaim(s)
 	dir := csiPath(n, harness.PVName(claim))
 	must(s, "make directory", os.Mkdir(dir, 0o755))
 	must(s, "write", os.WriteFile(filepath.Join(dir, "file"), []byte("older\n"), 0o644))
-	_, err := s.Client.CoreV1().PersistentVolumes().Create(s.Context(), olderPV(claim, n), metav1.CreateOptions{})
+	_, err := s.Client.CoreV1().PersistentVolumes().Create(s.Context(), olderPV(claim, n, pool), metav1.CreateOptions{})
 	must(s, "create PV", err)
 	s.Bound(claim)
 	return claim
 }
 
-// olderPV is what the older driver and its sidecar make for the claim on the node.
-func olderPV(claim *corev1.PersistentVolumeClaim, n *cluster.Node) *corev1.PersistentVolume {
+// olderPV is what the older driver and its sidecar make for the claim on the node from the pool.
+func olderPV(claim *corev1.PersistentVolumeClaim, n *cluster.Node, pool string) *corev1.PersistentVolume {
 	name := harness.PVName(claim)
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
@@ -203,7 +204,7 @@ func olderPV(claim *corev1.PersistentVolumeClaim, n *cluster.Node) *corev1.Persi
 					"csi.storage.k8s.io/pvc/name":                  claim.Name,
 					"csi.storage.k8s.io/pvc/namespace":             claim.Namespace,
 					"storage.kubernetes.io/csiProvisionerIdentity": "1753340000000-8081-" + csiDriver + "-" + strings.ToLower(n.Name),
-					"storagePool": "local",
+					"storagePool": pool,
 				},
 			}},
 			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{

@@ -35,7 +35,7 @@ type step struct {
 var (
 	once      = []string{"-count=1"}
 	oneByOne  = []string{"-count=1", "-p=1", "-timeout=30m"}
-	short     = append(slices.Clone(oneByOne), "-short") // without rows that only wait
+	short     = append(slices.Clone(oneByOne), "-short") // without what only waits or takes minutes to build
 	withRace  = []string{"-race", "-count=1"}
 	raceCache = []string{"-race"} // go test's cache holds results of tests that read nothing outside their module
 )
@@ -50,7 +50,7 @@ var tier1 = []step{
 	{name: "disk", what: "real filesystems and mounts, csi-sanity", packages: "@disk", memory: true, args: once},
 	{name: "suite", what: "agents and the operator on a real control plane", packages: "@disk", cluster: true,
 		args: short},
-	{name: "nodes", what: "real nodes with kubelets and pods", packages: "@cluster @disk", cluster: true, args: oneByOne},
+	{name: "nodes", what: "real nodes with kubelets and pods", packages: "@cluster @disk", cluster: true, args: short},
 	{name: "torture", what: "agents and the API server killed at random, for half a minute", packages: "@disk",
 		cluster:  true,
 		commands: []string{"make --no-print-directory torture MINUTES=0.5 TORTURE_FLAGS='--race=false --divide-times=5'"}},
