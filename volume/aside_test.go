@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -25,8 +26,7 @@ func TestDeleteStopsWhenItsCallerHasLeft(t *testing.T) {
 		{at: "record.sync", older: true},
 	} {
 		for _, back := range []bool{true, false} {
-			t.Run(row.at, func(t *testing.T) {
-				t.Parallel()
+			bubble(t, row.at, func(t *testing.T) {
 				p, disk := newHanging(t, "frozen")
 				ok(t, p.Open())
 				write(t, filepath.Join(create(t, p, "v").Path, "data"), "precious")
@@ -109,7 +109,9 @@ func TestSetAside(t *testing.T) {
 
 // A disk that needs longer for a flush than a caller waits gets its deletions done: what was
 // flushed is not flushed again.
-func TestDeleteOnASlowDisk(t *testing.T) {
+func TestDeleteOnASlowDisk(t *testing.T) { synctest.Test(t, deleteOnASlowDisk) }
+
+func deleteOnASlowDisk(t *testing.T) {
 	p, disk := newHanging(t, "slow")
 	ok(t, p.Open())
 	create(t, p, "v")

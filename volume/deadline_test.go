@@ -38,8 +38,7 @@ func TestHang(t *testing.T) {
 			ok(t, p.Delete("w"))
 		}},
 	} {
-		t.Run(row.call+" at "+row.at, func(t *testing.T) {
-			t.Parallel()
+		bubble(t, row.call+" at "+row.at, func(t *testing.T) {
 			p, disk := newHanging(t, "frozen")
 			ok(t, p.Open())
 			create(t, p, "v")
@@ -78,7 +77,9 @@ func seenPV(t *testing.T, p *volume.Pool) {
 
 // TestHangManyCallers has more calls than a pool takes: few of them are on the
 // disk, all callers are free soon, and nothing is begun for one that has left.
-func TestHangManyCallers(t *testing.T) {
+func TestHangManyCallers(t *testing.T) { synctest.Test(t, hangManyCallers) }
+
+func hangManyCallers(t *testing.T) {
 	p, disk := newHanging(t, "frozen")
 	ok(t, p.Open())
 	disk.hang("create.mkdir")
@@ -111,7 +112,9 @@ func TestHangManyCallers(t *testing.T) {
 
 // TestHangHoldsTheName: what waits for the volume of a call that hangs is
 // refused, and does nothing afterwards.
-func TestHangHoldsTheName(t *testing.T) {
+func TestHangHoldsTheName(t *testing.T) { synctest.Test(t, hangHoldsTheName) }
+
+func hangHoldsTheName(t *testing.T) {
 	p, disk := newHanging(t, "frozen")
 	ok(t, p.Open())
 	create(t, p, "v")
@@ -135,7 +138,9 @@ func TestHangHoldsTheName(t *testing.T) {
 }
 
 // TestHangElsewhere: the other pools of a node do not feel it.
-func TestHangElsewhere(t *testing.T) {
+func TestHangElsewhere(t *testing.T) { synctest.Test(t, hangElsewhere) }
+
+func hangElsewhere(t *testing.T) {
 	p, disk := newHanging(t, "frozen")
 	other, _ := newHanging(t, "other")
 	all, err := volume.NewPools(p, other)
@@ -171,7 +176,9 @@ func TestHangElsewhere(t *testing.T) {
 
 // TestHangAtOpen: a pool that hangs while it is opened is open once the disk
 // answers, also without another call.
-func TestHangAtOpen(t *testing.T) {
+func TestHangAtOpen(t *testing.T) { synctest.Test(t, hangAtOpen) }
+
+func hangAtOpen(t *testing.T) {
 	p, disk := newHanging(t, "frozen")
 	disk.hang("open.lock")
 	refused(t, p, "open", patience+atOnce, p.Open)
@@ -191,7 +198,9 @@ func TestHangAtOpen(t *testing.T) {
 
 // TestHangAndClose: a pool on which a call hangs keeps its lock, for that call
 // may still write, and gives it up once the call has returned.
-func TestHangAndClose(t *testing.T) {
+func TestHangAndClose(t *testing.T) { synctest.Test(t, hangAndClose) }
+
+func hangAndClose(t *testing.T) {
 	p, disk := newHanging(t, "frozen")
 	ok(t, p.Open())
 	disk.hang("create.mkdir")
@@ -211,7 +220,9 @@ func TestHangAndClose(t *testing.T) {
 
 // TestHangWhileThePathMoves: a pool that has to be reopened waits for the call
 // that hangs in the one before, and refuses meanwhile.
-func TestHangWhileThePathMoves(t *testing.T) {
+func TestHangWhileThePathMoves(t *testing.T) { synctest.Test(t, hangWhileThePathMoves) }
+
+func hangWhileThePathMoves(t *testing.T) {
 	p, disk := newHanging(t, "frozen")
 	ok(t, p.Open())
 	create(t, p, "v")

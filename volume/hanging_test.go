@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -19,6 +20,15 @@ const (
 	// of patience, and long for a busy machine.
 	atOnce = patience * 3 / 4
 )
+
+// bubble runs a subtest in which only its own pauses take time: what a busy disk takes is no time.
+func bubble(t *testing.T, name string, run func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, run)
+	})
+}
 
 // hanging is a disk that hangs at will: steps stop while their names begin with
 // what is set.
