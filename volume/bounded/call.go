@@ -73,6 +73,9 @@ func (c *Call) enter(to phase) error {
 	if c.left {
 		return errLeft
 	}
+	if c.phase == outside { // at once with the phase, which leave reads too
+		c.back = time.Since(c.began)
+	}
 	c.phase = to
 	return nil
 }
@@ -112,16 +115,8 @@ func (c *Call) Callback(f func() error) error {
 	if err := c.enter(outside); err != nil {
 		return err
 	}
-	defer c.returned()
+	defer func() { _ = c.enter(onDisk) }() // the caller has waited, so it has not left
 	return f()
-}
-
-// returned notes that the function of the caller has returned, from where its time runs anew.
-func (c *Call) returned() {
-	c.Progress()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.phase, c.back = onDisk, time.Since(c.began)
 }
 
 // silent returns for how long a call that is on the disk has made no progress.

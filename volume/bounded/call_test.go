@@ -7,7 +7,7 @@ import (
 )
 
 // A call may look whether its caller's time is over in the moment in which a long function of the
-// caller returns. It is not: the time begins anew with the return.
+// caller returns. It is not: the caller's time starts again with the return.
 func TestCallbackEndsAsTheTimeIsUp(t *testing.T) {
 	for range 1000 {
 		c := newCall("mount", "the disk", time.Hour)
