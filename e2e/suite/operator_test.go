@@ -104,10 +104,10 @@ func (o *operated) await(statuses, reason, words string) {
 	o.Eventually(reason, func() error { return o.is(serving, statuses, reason, words) })
 }
 
-// healthy waits until Kubernetes has rolled the agents out and the resource says so. The resource
-// alone may say it still from before the last change: a test that then deletes the DaemonSet does so
-// while Kubernetes creates its pods. Kubernetes may go on waiting for these, and creates none for
-// the next DaemonSet of that name before five minutes have passed.
+// healthy waits until Kubernetes has rolled the agents out and the resource is Complete. The resource
+// alone does not suffice, because its status may be from before the last change: a test that then
+// deletes the DaemonSet does so while Kubernetes creates its pods. Kubernetes may wait for these pods
+// for five minutes, and meanwhile creates none for the next DaemonSet of that name.
 func (o *operated) healthy() {
 	o.Helper()
 	o.Eventually("healthy", func() error {
@@ -118,7 +118,8 @@ func (o *operated) healthy() {
 	})
 }
 
-// rolledOut returns nil if all pods of the agents' DaemonSet are as it asks for, ready, and alone.
+// rolledOut returns nil if every pod of the agents' DaemonSet has its current template and is ready,
+// and none of an older template is left.
 func (o *operated) rolledOut() error {
 	ds, err := o.Client.AppsV1().DaemonSets(harness.Namespace).Get(o.Context(), daemons, metav1.GetOptions{})
 	if err != nil {
