@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Every test of the tree runs in a shard, and tiers.txt names nothing that is not there.
@@ -294,20 +295,23 @@ func TestProven(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	r := &Runner{Out: io.Discard, Root: t.TempDir()}
-	if err := r.table("step", nil); err == nil || !strings.Contains(err.Error(), "no such step") {
+	if err := r.table("step", 0, nil); err == nil || !strings.Contains(err.Error(), "no such step") {
 		t.Error(err)
 	}
 	var out strings.Builder
 	r.Out = &out
 	unit := results{passed: 2, names: []string{"volume TestSlow", "volume TestQuick"}, times: []took{{"TestQuick", 1}, {"TestSlow", 20}}}
-	err := r.table("step", []outcome{{step: "unit", results: unit}, {step: "disk", err: io.EOF}})
+	second := time.Second
+	err := r.table("step", 9*second, []outcome{{step: "unit", wall: 8 * second, cpu: 12 * second, results: unit},
+		{step: "disk", joined: "unit", wall: 7 * second, err: io.EOF}})
 	if err == nil || err.Error() != "failed: disk" {
 		t.Error(err)
 	}
 	if text, err := os.ReadFile(filepath.Join(r.Root, "_artifacts", "executed.txt")); string(text) != "volume TestQuick\nvolume TestSlow\n" {
 		t.Errorf("%q %v", text, err)
 	}
-	for _, words := range []string{"slowest tests, in seconds: TestSlow 20, TestQuick 1\n", "2 passed, 0 failed, 0 skipped\n", "  FAILED\n"} {
+	for _, words := range []string{"unit              8       12        2\n", "disk              7                 0  beside unit  FAILED\n",
+		"slowest tests, in seconds: TestSlow 20, TestQuick 1\n", "all               9       12        2\n", "2 passed, 0 failed, 0 skipped\n"} {
 		if !strings.Contains(out.String(), words) {
 			t.Errorf("%q is not in %q", words, out.String())
 		}
