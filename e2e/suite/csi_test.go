@@ -73,7 +73,7 @@ func TestCSIWithPod(t *testing.T) {
 		return nil
 	})
 	for _, word := range []string{claim.Name, string(claim.UID)} {
-		if strings.Contains(other.Log(), word) {
+		if other.Mentions(word) {
 			t.Errorf("the agent of %s mentions the claim %s", other.Node.Name, word)
 		}
 	}
@@ -211,7 +211,7 @@ func TestCSIImmediate(t *testing.T) {
 			t.Error(err)
 		}
 		wantUnwritten(s, claim)
-		if strings.Contains(host.Log(), claim.Name) {
+		if host.Mentions(claim.Name) {
 			t.Errorf("the agent of hostPath claims mentions %s", claim.Name)
 		}
 	}

@@ -47,9 +47,7 @@ func TestMigrateBusy(t *testing.T) {
 	}
 	for _, h := range volumes {
 		h.wantSame()
-		if err := h.said(reasonMigrating, reasonMigrated); err != nil {
-			t.Error(err)
-		}
+		h.Eventually("events", func() error { return h.said(reasonMigrating, reasonMigrated) })
 	}
 	t.Logf("%d claims of each kind came and went meanwhile", rounds)
 }

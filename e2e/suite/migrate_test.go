@@ -165,9 +165,7 @@ func TestMigrate(t *testing.T) {
 		if got := h.find(); got != h.inode {
 			t.Errorf("inode %d, was %d", got, h.inode)
 		}
-		if err := h.said(reasonMigrating, reasonMigrated); err != nil {
-			t.Error(err)
-		}
+		h.Eventually("events", func() error { return h.said(reasonMigrating, reasonMigrated) })
 		if err := firstError(s.Unwarned(h.pv.UID), s.Unwarned(s.PV(h.pv.Name).UID)); err != nil {
 			t.Error(err)
 		}

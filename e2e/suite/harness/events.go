@@ -160,3 +160,16 @@ func (s *Scene) Unwarned(uid types.UID) error {
 	}
 	return nil
 }
+
+// Mentions reports whether the agent's log has the word, such as the name of a claim that is another
+// agent's. Lines that say that a waiting claim was checked do not count: one agent checks those of
+// all nodes, as soon as they have waited for long enough.
+func (a *Agent) Mentions(word string) bool {
+	a.scene.Helper()
+	for line := range strings.Lines(a.Log()) {
+		if strings.Contains(line, word) && !strings.Contains(line, `"Checked a claim that waits"`) {
+			return true
+		}
+	}
+	return false
+}
