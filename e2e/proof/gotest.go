@@ -69,6 +69,20 @@ func (r *Runner) goTest(ctx context.Context, b batch, s step, env string) (resul
 	return got, errors.Join(readErr, cmd.Wait())
 }
 
+// args are the arguments of go test after those of the step.
+func (b batch) args() (all []string) {
+	if b.module == "e2e" { // go test's cache sees no file outside the module, and these tests read files of the main one
+		all = append(all, "-count=1")
+	}
+	if b.tags != "" {
+		all = append(all, "-tags="+b.tags)
+	}
+	if b.run != "" {
+		all = append(all, "-run="+b.run)
+	}
+	return append(all, b.packages...)
+}
+
 // long is how many seconds a test takes at least whose end is printed, so that no step is silent
 // for long.
 const long = 10

@@ -78,20 +78,6 @@ func (r *Runner) try(ctx context.Context, s step, want func(*rule) bool) (all re
 	return all, err
 }
 
-// args are the arguments of go test after those of the step.
-func (b batch) args() (all []string) {
-	if b.module == "e2e" { // go test's cache sees no file outside the module, and these tests read files of the main one
-		all = append(all, "-count=1")
-	}
-	if b.tags != "" {
-		all = append(all, "-tags="+b.tags)
-	}
-	if b.run != "" {
-		all = append(all, "-run="+b.run)
-	}
-	return append(all, b.packages...)
-}
-
 // busy returns the time for which the processors of this machine have worked, for whichever
 // program: a step starts programs that outlive their parents. It is 0 where /proc/stat does not
 // say; see proc_stat(5), in ticks of 10 ms.
@@ -110,7 +96,7 @@ func busy() time.Duration {
 }
 
 // together runs steps of tier 1 that begin at the same time. The first one prints as it goes on; what
-// the others print follows when it has ended.
+// the others print follows when all have ended.
 func (r *Runner) together(ctx context.Context, steps []step) []outcome {
 	all, printed := make([]outcome, len(steps)), make([]bytes.Buffer, len(steps))
 	var running sync.WaitGroup
