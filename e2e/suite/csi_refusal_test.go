@@ -2,9 +2,6 @@ package suite
 
 import (
 	"fmt"
-	"regexp"
-	"slices"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -148,24 +145,11 @@ func csiBound(s *harness.Scene, a *harness.Agent) *corev1.PersistentVolumeClaim 
 	return claim
 }
 
-// givenBack returns nil where the scheduler may choose again, and one warning of the provisioner
-// library says why, in these words. After a while an agent may say besides that no node has the space.
+// givenBack returns nil where the scheduler may choose again, and one warning says why, in these words.
 func givenBack(s *harness.Scene, claim *corev1.PersistentVolumeClaim, words ...string) error {
 	s.Helper()
 	if on := s.Read(claim).Annotations[harness.AnnSelectedNode]; on != "" {
 		return fmt.Errorf("the claim is still for %s", on)
 	}
-	all := s.Events(claim.UID)
-	refused := slices.DeleteFunc(slices.Clone(all), func(e harness.Event) bool {
-		return !e.Ours() || e.Reason != harness.ReasonFailed || !strings.HasPrefix(e.Message, "failed to provision volume with StorageClass")
-	})
-	if len(refused) != 1 || refused[0].Count > 3 { // giving it back may meet another write
-		return fmt.Errorf("want one refusal, which counts three times at most: %v", all)
-	}
-	for _, w := range words {
-		if !regexp.MustCompile(w).MatchString(refused[0].Message) {
-			return fmt.Errorf("the refusal does not match %q: %q", w, refused[0].Message)
-		}
-	}
-	return s.IsPending(claim)
+	return firstError(s.IsPending(claim), s.WarnedAgain(claim.UID, harness.ReasonFailed, words...)) // giving it back may meet another write
 }

@@ -75,24 +75,27 @@ func (e Event) Ours() bool { return strings.Contains(e.From, "hostpath-provision
 // and a matching message.
 func (s *Scene) Warned(uid types.UID, reason string, patterns ...string) error {
 	s.Helper()
-	return s.warned(uid, 1, reason, patterns...)
+	return warned(s.warnings(uid), 1, reason, patterns...)
 }
 
 // WarnedAgain is as Warned, but the event may be counted more often: for what the agent retries
-// after another client has changed the object.
+// after another client has changed the object. A claim that waits meanwhile may be checked, which
+// warns of itself where no node has the space.
 func (s *Scene) WarnedAgain(uid types.UID, reason string, patterns ...string) error {
 	s.Helper()
-	return s.warned(uid, 3, reason, patterns...)
+	all := slices.DeleteFunc(s.warnings(uid), func(e Event) bool {
+		return strings.Contains(e.Message, " requested, and no node has that much available in pool ")
+	})
+	return warned(all, 3, reason, patterns...)
 }
 
-func (s *Scene) warned(uid types.UID, most int, reason string, patterns ...string) error {
+// warnings lists the agent's Warnings about the object.
+func (s *Scene) warnings(uid types.UID) []Event {
 	s.Helper()
-	var warnings []Event
-	for _, e := range s.Events(uid) {
-		if e.refuses() {
-			warnings = append(warnings, e)
-		}
-	}
+	return slices.DeleteFunc(s.Events(uid), func(e Event) bool { return !e.refuses() })
+}
+
+func warned(warnings []Event, most int, reason string, patterns ...string) error {
 	if len(warnings) != 1 || warnings[0].Count > most {
 		return fmt.Errorf("want 1 warning, which counts %d times at most: %v", most, warnings)
 	}
