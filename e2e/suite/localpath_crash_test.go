@@ -62,14 +62,14 @@ func adoptKilled(t *testing.T, life *harness.Life, n int) {
 	}
 	if c.a.Stage("adopted", "record.sync", adopted) {
 		c.recover()
+		s.Eventually(fmt.Sprintf("kill %d: adopted", n), adopted)
 	}
-	s.Eventually(fmt.Sprintf("kill %d: adopted", n), adopted)
 	ask(s, h.claim, "25Mi")
 	grown := func() error { return hasBytes(s, a, h.claim, h.path, 25<<20) }
 	if c.a.Stage("grown", "record.sync", grown) {
 		c.recover()
+		s.Eventually(fmt.Sprintf("kill %d: grown", n), grown)
 	}
-	s.Eventually(fmt.Sprintf("kill %d: grown", n), grown)
 	if got := h.find(); got != inode {
 		t.Errorf("kill %d: inode %d, was %d", n, got, inode)
 	}

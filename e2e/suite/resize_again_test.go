@@ -115,8 +115,8 @@ func TestGrowKilled(t *testing.T) {
 		if m.Stage("grown", "record.sync", func() error { return hasSize(s, a, claim, bytes(size)) }) {
 			steps[m.Step()] = true
 			a.Restart()
+			wantSize(s, a, claim, bytes(size))
 		}
-		wantSize(s, a, claim, bytes(size))
 	}
 	if t.Logf("growing has %d changes to the disk; killed at %v", life.Steps(), steps); !steps["expand.record"] {
 		t.Error("the agent was not killed while it grew a volume")

@@ -105,15 +105,15 @@ func singleKilled(t *testing.T, own *harness.Env) {
 		claim := m.claim(corev1.ReadWriteMany)
 		if mortal.Stage("claim bound and recorded", "record.sync", func() error { return m.IsBound(claim) }) {
 			m.again()
+			m.Bound(claim)
 		}
-		m.Bound(claim)
 		wantTree(m.Scene, m.a.Pool, filepath.Base(m.directory(claim)))
 		m.Delete(claim)
 		gone := func() error { return firstError(m.IsGone(harness.PVName(claim)), empty(m.Scene, m.a)) }
 		if mortal.Stage("all gone", "purge.record", gone) {
 			m.again()
+			m.Eventually(fmt.Sprintf("kill %d: all gone", n), gone)
 		}
-		m.Eventually(fmt.Sprintf("kill %d: all gone", n), gone)
 		m.a.Kill() // a stop may meet the kill
 	}
 	t.Logf("the life of a volume has %d steps", life.Steps())
@@ -132,14 +132,14 @@ func singleKilledAdopting(t *testing.T, own *harness.Env) {
 		adopted := func() error { return firstError(m.a.Ready(), m.isAdopted(pv)) }
 		if mortal.Stage("adopted", "record.sync", adopted) {
 			m.again()
+			m.Eventually(fmt.Sprintf("kill %d: adopted", n), adopted)
 		}
-		m.Eventually(fmt.Sprintf("kill %d: adopted", n), adopted)
 		m.Delete(claim)
 		gone := func() error { return firstError(m.IsGone(pv.Name), empty(m.Scene, m.a)) }
 		if mortal.Stage("gone", "purge.record", gone) {
 			m.again()
+			m.Eventually(fmt.Sprintf("kill %d: gone", n), gone)
 		}
-		m.Eventually(fmt.Sprintf("kill %d: gone", n), gone)
 		m.a.Kill() // a stop may meet the kill
 	}
 	t.Logf("the adoption has %d steps", life.Steps())

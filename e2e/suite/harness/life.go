@@ -1,11 +1,11 @@
 package harness
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Life is what agents do with a volume, in stages whose ends can be seen. A test goes through it
@@ -29,6 +29,7 @@ type Mortal struct {
 	life  *Life
 	n     int
 	stage int
+	begin int    // changes until the end of the stage before
 	from  int    // where the log of this start begins
 	step  string // before which the agent was killed, "" if it was not
 }
@@ -48,52 +49,66 @@ func (a *Agent) Live(l *Life, n int) *Mortal {
 	return m
 }
 
-// Stage waits for the end of the next stage: done returns nil, and in an undisturbed life the agent
-// has made a change called last. If the agent is to be killed in this stage, Stage waits for that,
-// and reports it. The caller then starts the agent again, and waits for the end of the stage.
+// Stage waits for the end of the next stage: done returns nil, and the agent has made a change called
+// last. If the agent is killed before that, Stage reports it. The caller then starts the agent again,
+// and waits for the end of the stage.
+//
+// Two reasons to write a record can meet in one write, so a life may have fewer changes than the one
+// that was counted, and a kill may come a stage later or never. Then Stage waits until the agent has
+// made no change for a while, and logs the difference. Where it reports no kill, the agent may be
+// killed at any time after, and the next Stage reports that.
 func (m *Mortal) Stage(what, last string, done func() error) (killed bool) {
 	s := m.scene
 	s.Helper()
-	begin := 0
-	if m.stage > 0 {
-		begin = m.life.ends[m.stage-1]
-	}
+	begin, made, since := m.begin, 0, time.Now()
+	s.Eventually(fmt.Sprintf("%s, and %s after change %d", what, last, begin), func() error {
+		s.Helper()
+		if m.step != "" {
+			return done()
+		}
+		if !m.Alive() {
+			m.step, killed = m.LastKill(), true
+			s.Logf("killed before change %d, %s", m.n, m.step)
+			return nil
+		}
+		steps := m.Steps()
+		if len(steps) != made {
+			made, since = len(steps), time.Now()
+		}
+		if m.n > 0 && made >= m.n {
+			s.Fatalf("%s: change %d was made, want the agent killed before it: %q", what, m.n, steps)
+		}
+		if made <= begin || steps[made-1] != last {
+			return fmt.Errorf("the changes are %q", steps)
+		}
+		if err := done(); err != nil {
+			return fmt.Errorf("%w; the changes are %q", err, steps)
+		}
+		if want := m.counted(); made < want && time.Since(since) < settled {
+			return fmt.Errorf("%d changes, want %d: %q", made, want, steps)
+		}
+		return nil
+	})
 	switch {
 	case m.n == 0:
-		s.Eventually(fmt.Sprintf("%s, and %s after change %d", what, last, begin), func() error {
-			if steps := m.Steps(); len(steps) <= begin || steps[len(steps)-1] != last {
-				return fmt.Errorf("the changes are %q", steps)
-			}
-			return done()
-		})
-		m.life.ends = append(m.life.ends, len(m.Steps()))
-	case m.step == "" && m.n <= m.life.ends[m.stage]:
-		s.Eventually(fmt.Sprintf("killed before change %d of %d", m.n, m.life.ends[m.stage]), func() error {
-			if m.Alive() {
-				return fmt.Errorf("%w; the changes are %q", orAlive(done()), m.Steps())
-			}
-			return nil
-		})
-		m.step, killed = m.LastKill(), true
-		s.Logf("killed before change %d, %s", m.n, m.step)
-	default:
-		s.Eventually(what, func() error {
-			if steps := m.Steps(); m.step == "" && len(steps) < m.life.ends[m.stage] {
-				return fmt.Errorf("%d changes, want %d: %q", len(steps), m.life.ends[m.stage], steps)
-			}
-			return done()
-		})
+		m.life.ends = append(m.life.ends, made)
+	case m.step == "" && made < m.counted():
+		s.Logf("to be killed before change %d: the stage is over after change %d, the counted one was after %d", m.n, made, m.counted())
 	}
+	m.begin = made
 	m.stage++
 	return killed
 }
 
-// orAlive is the reason why a stage is not over, or that it is over and the agent alive.
-func orAlive(err error) error {
-	if err == nil {
-		return errors.New("the stage is over, and the agent is alive")
+// settled is how long an agent makes no change until a stage with fewer than were counted is over.
+const settled = 15 * time.Second
+
+// counted is the number of changes until the end of this stage in the undisturbed life, 0 if this is it.
+func (m *Mortal) counted() int {
+	if m.n == 0 {
+		return 0
 	}
-	return err
+	return m.life.ends[m.stage]
 }
 
 // Step is the change before which the agent was killed, "" if it was not.
