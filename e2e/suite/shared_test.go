@@ -23,6 +23,9 @@ func TestSharedPool(t *testing.T) {
 	a := s.Start(node, harness.Options{CSI: "csi", DataDir: fmt.Sprintf(
 		`[{"name":"nfs","path":%q,"shared":true},{"name":%q,"path":%q}]`, shared, harness.LocalPool, node.Pool)})
 	class := s.CSIClass("nfs", func(c *storagev1.StorageClass) { c.Parameters[harness.StoragePool] = "nfs" })
+	s.Eventually("published, or another agent knows of no such pool", func() error {
+		return s.CapacityIs(class, node, func(b int64) bool { return b == 0 })
+	})
 	served := s.Create(harness.Claim{Class: harness.ClassCSI, Selected: node.Name})
 	waiting := s.Create(harness.Claim{Class: class})
 	s.Pod(waiting.Name, node.Hostname)
