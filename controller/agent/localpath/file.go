@@ -94,15 +94,14 @@ type Pools interface {
 func (f *File) Follow(ctx context.Context, recorder *events.Recorder, pools Pools) error {
 	log := klog.FromContext(ctx).WithValues("file", f.path)
 	for sleep.For(ctx, rereadEvery) {
-		again := pools.Note(ctx, f.paths.All())
 		now, _, err := read(f.path, f.node)
 		changed := false
 		if err == nil {
 			changed, err = f.changed(ctx, &now, pools)
 		}
-		if !changed && pools.Opened() && !f.keepFormer(ctx, recorder, pools) {
-			again = true
-		}
+		again := !changed && pools.Opened() && !f.keepFormer(ctx, recorder, pools)
+		// Noted last, so that the next start does not keep a directory that is held no more.
+		again = pools.Note(ctx, f.paths.All()) || again
 		switch {
 		case ctx.Err() != nil:
 			return nil

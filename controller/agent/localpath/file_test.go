@@ -46,6 +46,7 @@ type fakePools struct {
 	held     map[string]string
 	unknown  bool // one is noted that the agent did not know at its start
 	closed   bool
+	outdated bool // Held answered after the last Note
 }
 
 func (f *fakePools) Check([]string) error {
@@ -54,10 +55,14 @@ func (f *fakePools) Check([]string) error {
 	}
 	return nil
 }
-func (f *fakePools) Returned() bool                             { return f.returned }
-func (f *fakePools) Held(_ context.Context, path string) string { return f.held[path] }
-func (f *fakePools) Opened() bool                               { return !f.closed }
+func (f *fakePools) Returned() bool { return f.returned }
+func (f *fakePools) Held(_ context.Context, path string) string {
+	f.outdated = true
+	return f.held[path]
+}
+func (f *fakePools) Opened() bool { return !f.closed }
 func (f *fakePools) Note(_ context.Context, configured []string) bool {
+	f.outdated = false
 	return f.unknown && slices.Equal(configured, []string{"/a", "/b"})
 }
 
@@ -112,6 +117,9 @@ func TestFollow(t *testing.T) {
 				defer recorder.Close()
 				if err := f.Follow(ctx, recorder, &row.pools); row.changed != errors.Is(err, ErrChanged) || !row.changed && err != nil {
 					t.Errorf("%v", err)
+				}
+				if row.changed && row.pools.outdated {
+					t.Error("the next start reads a note from before a directory was held no more")
 				}
 				list, err := client.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{})
 				if err != nil {
