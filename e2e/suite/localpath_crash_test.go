@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
@@ -53,12 +55,7 @@ func adoptKilled(t *testing.T, life *harness.Life, n int) {
 		if err := isVolume(a, h.path, "bound", h.claim); err != nil {
 			return err
 		}
-		// The record gets the PV's UID by a change of its own, right after the adoption.
-		text, err := os.ReadFile(filepath.Join(a.Pool, ".hostpath-provisioner", "records", filepath.Base(h.path)))
-		if uid := string(s.PV(h.pv.Name).UID); err == nil && !strings.Contains(string(text), `"pvUID": "`+uid+`"`) {
-			err = fmt.Errorf("the record has not the UID %s: %s", uid, text)
-		}
-		return err
+		return recordHasUID(a.Pool, filepath.Base(h.path), s.PV(h.pv.Name))
 	}
 	if c.a.Stage("adopted", "record.sync", adopted) {
 		c.recover()
@@ -79,4 +76,14 @@ func adoptKilled(t *testing.T, life *harness.Life, n int) {
 	}
 	c.wantNone()
 	a.Kill() // a stop may meet the kill
+}
+
+// recordHasUID returns nil if the volume's record has the PV's UID, which it gets by a change of its
+// own, right after the adoption.
+func recordHasUID(pool, directory string, pv *corev1.PersistentVolume) error {
+	text, err := os.ReadFile(filepath.Join(pool, ".hostpath-provisioner", "records", directory))
+	if err == nil && !strings.Contains(string(text), `"pvUID": "`+string(pv.UID)+`"`) {
+		err = fmt.Errorf("the record has not the UID %s: %s", pv.UID, text)
+	}
+	return err
 }

@@ -51,7 +51,7 @@ func (m *machine) isAdopted(was *corev1.PersistentVolume) error {
 	}
 	for _, v := range m.a.Inspect().Volumes {
 		if v.PV == pv.Name && v.Adopted && v.State == "bound" {
-			return m.Unwarned(pv.UID)
+			return firstError(recordHasUID(m.a.Pool, v.Name, pv), m.Unwarned(pv.UID))
 		}
 	}
 	return errors.New("there is no record")
