@@ -131,10 +131,17 @@ func (s *Scene) Write(dir, name string, data []byte) {
 	s.must("write", errors.Join(err, f.Sync(), f.Close()))
 }
 
-// Remount changes the options of the mount, such as to ro.
+// Remount changes the options of the mount, such as to ro, for which it waits until no file is open for
+// writing.
 func (d *Disk) Remount(dir, options string) {
 	d.scene.Helper()
-	d.scene.command("mount", "-o", "remount,"+options, dir)
+	d.scene.Eventually("remounted "+options, func() error {
+		out, err := exec.Command("mount", "-o", "remount,"+options, dir).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%s: %w\n%s", dir, err, out)
+		}
+		return nil
+	})
 }
 
 // Fail makes the disk's filesystem, ext4, find an error in itself.
