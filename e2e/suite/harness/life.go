@@ -12,15 +12,15 @@ import (
 // once undisturbed, to count the changes to the disk, and then once for each change, with the agent
 // killed before it. So no change is left out, however slow the machine is.
 type Life struct {
-	ends []int // changes until the end of each stage
+	lengths []int // changes in each stage
 }
 
 // Steps is the number of changes in an undisturbed life.
-func (l *Life) Steps() int {
-	if len(l.ends) == 0 {
-		return 0
+func (l *Life) Steps() (sum int) {
+	for _, length := range l.lengths {
+		sum += length
 	}
-	return l.ends[len(l.ends)-1]
+	return sum
 }
 
 // Mortal is an agent in one life.
@@ -28,10 +28,12 @@ type Mortal struct {
 	*Agent
 	life  *Life
 	n     int
-	stage int
-	begin int    // changes until the end of the stage before
 	from  int    // where the log of this start begins
 	step  string // before which the agent was killed, "" if it was not
+	stage int
+	begin int       // changes until the end of the stage before
+	made  int       // changes that were seen
+	since time.Time // when that number was seen first, in this stage
 }
 
 // Live starts the agent, to be killed before its n-th change to a disk. With n = 0 it is not
@@ -43,7 +45,7 @@ func (a *Agent) Live(l *Life, n int) *Mortal {
 		m.from = len(a.Log())
 	}
 	if n == 0 {
-		l.ends = nil
+		l.lengths = nil
 	}
 	a.RestartWith("HPP_KILL_AT=" + strconv.Itoa(n))
 	return m
@@ -60,42 +62,26 @@ func (a *Agent) Live(l *Life, n int) *Mortal {
 func (m *Mortal) Stage(what, last string, done func() error) (killed bool) {
 	s := m.scene
 	s.Helper()
-	begin, made, since := m.begin, 0, time.Now()
-	s.Eventually(fmt.Sprintf("%s, and %s after change %d", what, last, begin), func() error {
+	m.since = time.Now()
+	s.Eventually(fmt.Sprintf("%s, and %s after change %d", what, last, m.begin), func() error {
 		s.Helper()
-		if m.step != "" {
+		switch {
+		case m.step != "":
 			return done()
-		}
-		if !m.Alive() {
+		case !m.Alive():
 			m.step, killed = m.LastKill(), true
 			s.Logf("killed before change %d, %s", m.n, m.step)
 			return nil
 		}
-		steps := m.Steps()
-		if len(steps) != made {
-			made, since = len(steps), time.Now()
-		}
-		if m.n > 0 && made >= m.n {
-			s.Fatalf("%s: change %d was made, want the agent killed before it: %q", what, m.n, steps)
-		}
-		if made <= begin || steps[made-1] != last {
-			return fmt.Errorf("the changes are %q", steps)
-		}
-		if err := done(); err != nil {
-			return fmt.Errorf("%w; the changes are %q", err, steps)
-		}
-		if want := m.counted(); made < want && time.Since(since) < settled {
-			return fmt.Errorf("%d changes, want %d: %q", made, want, steps)
-		}
-		return nil
+		return m.over(last, done)
 	})
 	switch {
 	case m.n == 0:
-		m.life.ends = append(m.life.ends, made)
-	case m.step == "" && made < m.counted():
-		s.Logf("to be killed before change %d: the stage is over after change %d, the counted one was after %d", m.n, made, m.counted())
+		m.life.lengths = append(m.life.lengths, m.made-m.begin)
+	case m.step == "" && m.made < m.counted():
+		s.Logf("to be killed before change %d: the stage is over after change %d, the counted one after %d", m.n, m.made, m.counted())
 	}
-	m.begin = made
+	m.begin = m.made
 	m.stage++
 	return killed
 }
@@ -103,12 +89,36 @@ func (m *Mortal) Stage(what, last string, done func() error) (killed bool) {
 // settled is how long an agent makes no change until a stage with fewer than were counted is over.
 const settled = 15 * time.Second
 
-// counted is the number of changes until the end of this stage in the undisturbed life, 0 if this is it.
+// over returns nil if a living agent's stage is over. It ends the test if the agent has made the
+// change that it was to be killed before.
+func (m *Mortal) over(last string, done func() error) error {
+	m.scene.Helper()
+	steps := m.Steps()
+	if len(steps) != m.made {
+		m.made, m.since = len(steps), time.Now()
+	}
+	if m.n > 0 && m.made >= m.n {
+		m.scene.Fatalf("change %d was made, want the agent killed before it: %q", m.n, steps)
+	}
+	if m.made <= m.begin || steps[m.made-1] != last {
+		return fmt.Errorf("the changes are %q", steps)
+	}
+	if err := done(); err != nil {
+		return fmt.Errorf("%w; the changes are %q", err, steps)
+	}
+	if want := m.counted(); m.made < want && time.Since(m.since) < settled {
+		return fmt.Errorf("%d changes, want %d: %q", m.made, want, steps)
+	}
+	return nil
+}
+
+// counted is the number of changes at the end of this stage if it has as many as in the undisturbed
+// life, 0 in that life itself.
 func (m *Mortal) counted() int {
 	if m.n == 0 {
 		return 0
 	}
-	return m.life.ends[m.stage]
+	return m.begin + m.life.lengths[m.stage]
 }
 
 // Step is the change before which the agent was killed, "" if it was not.
