@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,8 +50,8 @@ func TestDiskAway(t *testing.T) {
 			func(s *harness.Scene, a *harness.Agent, d *harness.Disk) { s.Unmount(a.Pool) },
 		},
 		{"read-only", "xfs", "read-only",
-			func(_ *harness.Scene, a *harness.Agent, d *harness.Disk) { d.Remount(a.Pool, "ro") },
-			func(_ *harness.Scene, a *harness.Agent, d *harness.Disk) { d.Remount(a.Pool, "rw") },
+			func(_ *harness.Scene, a *harness.Agent, d *harness.Disk) { d.Remount(a.Pool, syscall.MS_RDONLY) },
+			func(_ *harness.Scene, a *harness.Agent, d *harness.Disk) { d.Remount(a.Pool, 0) },
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -43,6 +43,20 @@ func (d *Disk) Mount(dir string, options ...string) {
 	s.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 }
 
+// Remount sets the flags of the mount at dir, such as syscall.MS_RDONLY, for which it waits until no
+// file is open for writing.
+func (d *Disk) Remount(dir string, flags uintptr) {
+	d.scene.Helper()
+	d.scene.Eventually("remounted", func() error {
+		d.scene.Helper()
+		err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|flags, "")
+		if !errors.Is(err, syscall.EBUSY) {
+			d.scene.must("remount "+dir, err)
+		}
+		return err
+	})
+}
+
 // Unmount detaches the last mount on the directory, even if it is in use.
 func (s *Scene) Unmount(dir string) {
 	s.Helper()
@@ -129,19 +143,6 @@ func (s *Scene) Write(dir, name string, data []byte) {
 	s.must("write", err)
 	_, err = f.Write(data)
 	s.must("write", errors.Join(err, f.Sync(), f.Close()))
-}
-
-// Remount changes the options of the mount, such as to ro, for which it waits until no file is open for
-// writing.
-func (d *Disk) Remount(dir, options string) {
-	d.scene.Helper()
-	d.scene.Eventually("remounted "+options, func() error {
-		out, err := exec.Command("mount", "-o", "remount,"+options, dir).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("%s: %w\n%s", dir, err, out)
-		}
-		return nil
-	})
 }
 
 // Fail makes the disk's filesystem, ext4, find an error in itself.
