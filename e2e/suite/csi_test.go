@@ -72,10 +72,8 @@ func TestCSIWithPod(t *testing.T) {
 		}
 		return nil
 	})
-	for _, word := range []string{claim.Name, string(claim.UID)} {
-		if other.Mentions(word) {
-			t.Errorf("the agent of %s mentions the claim %s", other.Node.Name, word)
-		}
+	if err := other.NeverMentions(claim.Name, string(claim.UID)); err != nil {
+		t.Error(err)
 	}
 	s.DeletePod(pod)
 	s.Delete(claim)
@@ -211,8 +209,8 @@ func TestCSIImmediate(t *testing.T) {
 			t.Error(err)
 		}
 		wantUnwritten(s, claim)
-		if host.Mentions(claim.Name) {
-			t.Errorf("the agent of hostPath claims mentions %s", claim.Name)
+		if err := host.NeverMentions(claim.Name); err != nil {
+			t.Error(err)
 		}
 	}
 	for _, agent := range []*harness.Agent{a, b, host} {

@@ -96,7 +96,7 @@ func TestDamagedRecord(t *testing.T) {
 	s, a := oneNode(t)
 	broken, good := filled(s, a, harness.Claim{}), filled(s, a, harness.Claim{})
 	a.Stop()
-	record := filepath.Join(a.Pool, ".hostpath-provisioner", "records", harness.PVName(broken))
+	record := recordPath(a.Pool, harness.PVName(broken))
 	was, err := os.ReadFile(record)
 	if err == nil {
 		err = os.WriteFile(record, was[:len(was)/2], 0o600)

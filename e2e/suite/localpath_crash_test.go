@@ -81,7 +81,7 @@ func adoptKilled(t *testing.T, life *harness.Life, n int) {
 // recordHasUID returns nil if the volume's record has the PV's UID, which it gets by a change of its
 // own, right after the adoption.
 func recordHasUID(pool, directory string, pv *corev1.PersistentVolume) error {
-	text, err := os.ReadFile(filepath.Join(pool, ".hostpath-provisioner", "records", directory))
+	text, err := os.ReadFile(recordPath(pool, directory))
 	if err == nil && !strings.Contains(string(text), `"pvUID": "`+string(pv.UID)+`"`) {
 		err = fmt.Errorf("the record has not the UID %s: %s", pv.UID, text)
 	}

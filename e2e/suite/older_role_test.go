@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -112,7 +111,7 @@ func TestOlderClusterRole(t *testing.T) {
 	s.Eventually("ready", a.Ready)
 	s.Eventually("the rest is done", func() error {
 		now, first := s.PV(harness.PVName(before[2])), s.PV(harness.PVName(scheduled))
-		record, err := os.ReadFile(filepath.Join(a.Pool, ".hostpath-provisioner", "records", first.Name))
+		record, err := os.ReadFile(recordPath(a.Pool, first.Name))
 		switch {
 		case err != nil:
 			return err

@@ -68,7 +68,7 @@ func anotherCheck(s *harness.Scene, a *harness.Agent, before int) {
 // edit changes the record of a claim's volume, while no agent runs.
 func edit(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVolumeClaim, old, with string) {
 	s.Helper()
-	path := filepath.Join(a.Pool, ".hostpath-provisioner", "records", harness.PVName(claim))
+	path := recordPath(a.Pool, harness.PVName(claim))
 	data, err := os.ReadFile(path)
 	text := string(data)
 	if err == nil && !strings.Contains(text, old) {
@@ -233,7 +233,7 @@ func TestOrphansOfOtherKinds(t *testing.T) {
 	a.Stop()
 	for _, path := range []string{
 		filepath.Join(a.Pool, harness.PVName(missing)), filepath.Join(a.Pool, harness.PVName(unrecorded)),
-		filepath.Join(a.Pool, ".hostpath-provisioner", "records", harness.PVName(unrecorded)),
+		recordPath(a.Pool, harness.PVName(unrecorded)),
 	} {
 		if err := os.RemoveAll(path); err != nil {
 			t.Fatal(err)

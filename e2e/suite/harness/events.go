@@ -164,15 +164,20 @@ func (s *Scene) Unwarned(uid types.UID) error {
 	return nil
 }
 
-// Mentions reports whether the agent's log has the word, such as the name of a claim that is another
-// agent's. Lines that say that a waiting claim was checked do not count: one agent checks those of
-// all nodes, as soon as they have waited for long enough.
-func (a *Agent) Mentions(word string) bool {
+// NeverMentions returns nil if no line of the agent's log has one of the words, such as the name and
+// the UID of a claim that is another agent's. Lines that say that a waiting claim was checked do not
+// count: one agent checks those of all nodes, as soon as they have waited for long enough.
+func (a *Agent) NeverMentions(words ...string) error {
 	a.scene.Helper()
 	for line := range strings.Lines(a.Log()) {
-		if strings.Contains(line, word) && !strings.Contains(line, `"Checked a claim that waits"`) {
-			return true
+		if strings.Contains(line, `"Checked a claim that waits"`) {
+			continue
+		}
+		for _, word := range words {
+			if strings.Contains(line, word) {
+				return fmt.Errorf("the agent of %s mentions %s: %s", a.Node.Name, word, line)
+			}
 		}
 	}
-	return false
+	return nil
 }
