@@ -113,13 +113,33 @@ func (r *results) event(line []byte, said map[[2]string]*strings.Builder, out io
 	}
 	key := [2]string{cmp.Or(e.Package, e.ImportPath), e.Test}
 	switch e.Action {
-	case "output", "build-output":
+	case "run", "output", "build-output":
 		if said[key] == nil {
 			said[key] = &strings.Builder{}
 		}
 		said[key].WriteString(e.Output)
 	case "pass", "fail", "skip", "build-fail":
+		if e.Test == "" && e.Action == "fail" {
+			r.cutOff(e.Package, said, out)
+		}
 		r.ended(e, said[key], out)
+		delete(said, key)
+	}
+}
+
+// cutOff counts as failed what still runs as its package ends, after a panic or at go test's time
+// limit: no event of its own says so.
+func (r *results) cutOff(pkg string, said map[[2]string]*strings.Builder, out io.Writer) {
+	var running []string
+	for key := range said {
+		if key[0] == pkg && key[1] != "" {
+			running = append(running, key[1])
+		}
+	}
+	slices.Sort(running)
+	for _, test := range running {
+		key := [2]string{pkg, test}
+		r.ended(event{Action: "fail", Package: pkg, Test: test}, said[key], out)
 		delete(said, key)
 	}
 }

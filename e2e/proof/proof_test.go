@@ -191,6 +191,8 @@ func TestReadEvents(t *testing.T) {
 		`{"Action":"output",` + p + `,"Test":"TestB","Output":"words of TestB\n"}`,
 		`{"Action":"fail",` + p + `,"Test":"TestB"}`,
 		`{"Action":"skip",` + p + `,"Test":"TestC"}`,
+		`{"Action":"run",` + p + `,"Test":"TestD"}`,
+		`{"Action":"output",` + p + `,"Test":"TestD","Output":"panic: words of TestD\n"}`,
 		`{"Action":"output",` + p + `,"Output":"FAIL\tvolume\t1s\n"}`,
 		`{"Action":"fail",` + p + `}`,
 		`{"ImportPath":"a/b","Action":"build-output","Output":"undefined: x\n"}`,
@@ -202,10 +204,10 @@ func TestReadEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.passed != 2 || r.failed != 1 || r.skipped != 1 || !slices.Equal(r.names, []string{"volume TestA/row", "volume TestA"}) {
+	if r.passed != 2 || r.failed != 2 || r.skipped != 1 || !slices.Equal(r.names, []string{"volume TestA/row", "volume TestA"}) {
 		t.Errorf("%+v", r)
 	}
-	for _, words := range []string{"TestA: pass after 12 s", "words of TestB", "FAIL\tvolume", "undefined: x", "a line of the go command"} {
+	for _, words := range []string{"TestA: pass after 12 s", "words of TestB", "panic: words of TestD", "FAIL\tvolume", "undefined: x", "a line of the go command"} {
 		if !strings.Contains(out.String(), words) {
 			t.Errorf("%q is not in the output %q", words, out.String())
 		}
