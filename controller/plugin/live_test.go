@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -39,18 +40,20 @@ func TestLiveRestoresTheTerminal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
 			s := &session{}
 			s.Out, s.ErrOut = &out, &out
-			s.screen = &screen{out: &out, size: func() (int, int) { return 80, 24 }}
-			ctx, cancel := context.WithCancel(t.Context())
-			err := s.live(ctx, func(context.Context) error {
-				if row.fails == nil {
-					time.AfterFunc(time.Millisecond, cancel)
+			s.screen = &screen{out: writer(func(text []byte) (int, error) {
+				if bytes.Contains(text, []byte("drawn")) {
+					cancel()
 				}
+				return out.Write(text)
+			}), size: func() (int, int) { return 80, 24 }}
+			err := s.live(ctx, func(context.Context) error {
 				_, _ = s.Out.Write([]byte("drawn\n"))
 				return row.fails
 			})
-			cancel()
 			if got := errText(err); got != row.want {
 				t.Errorf("error %q, want %q", got, row.want)
 			}
@@ -67,6 +70,10 @@ func TestLiveRestoresTheTerminal(t *testing.T) {
 		})
 	}
 }
+
+type writer func(text []byte) (int, error)
+
+func (w writer) Write(text []byte) (int, error) { return w(text) }
 
 func errText(err error) string {
 	if err == nil {
