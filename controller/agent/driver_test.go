@@ -119,7 +119,7 @@ func freeAddress(t *testing.T) string {
 // wantReadyz asks until the answer has the status and the words.
 func wantReadyz(t *testing.T, address string, status int, words string) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		got, text := readyz(address)
 		if got == status && strings.Contains(text, words) {
 			return

@@ -95,7 +95,7 @@ func TestDriverServesMetricsOverHTTPS(t *testing.T) {
 	}()
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	var text string
-	for end := time.Now().Add(5 * time.Second); !strings.Contains(text, `kubevirt_hpp_pool_ready{pool="local"} 1`); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !strings.Contains(text, `kubevirt_hpp_pool_ready{pool="local"} 1`); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("metrics: %s", text)
 		}
