@@ -117,7 +117,7 @@ func (m *Machine) Reboot(ctx context.Context) error {
 	if err := m.awaitEnd(ctx); err != nil {
 		return err
 	}
-	if err := m.power(); err != nil {
+	if err := m.power(ctx); err != nil {
 		return err
 	}
 	return m.AwaitBoot(ctx, before)
@@ -130,7 +130,7 @@ func (m *Machine) PowerCut(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(m.cut(), m.power()); err != nil {
+	if err := errors.Join(m.cut(), m.power(ctx)); err != nil {
 		return err
 	}
 	return m.AwaitBoot(ctx, before)
@@ -144,10 +144,15 @@ func (m *Machine) bootID(ctx context.Context) (string, error) {
 }
 
 // AwaitBoot waits until the machine has booted, and not with the given ID of an earlier boot: every
-// unit was started, or failed. An error has the end of the console's log.
+// unit was started, or failed. An error has the end of the console's log. A machine whose emulator
+// ends is not awaited any longer.
 func (m *Machine) AwaitBoot(ctx context.Context, not string) error {
 	err := m.progress.During("booting", func() error {
-		return Poll(ctx, bootTimeout, func() error {
+		var ended error
+		err := Poll(ctx, bootTimeout, func() error {
+			if ended = m.ended(); ended != nil {
+				return nil
+			}
 			id, err := m.bootID(ctx)
 			switch {
 			case err != nil:
@@ -158,6 +163,7 @@ func (m *Machine) AwaitBoot(ctx context.Context, not string) error {
 			_, err = m.Run(ctx, "systemctl is-system-running --wait | grep -E 'running|degraded'")
 			return err
 		})
+		return errors.Join(err, ended)
 	})
 	if err != nil {
 		return fmt.Errorf("the machine has not booted: %w\nits console:\n%s", err, m.Console())
