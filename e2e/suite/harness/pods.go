@@ -2,6 +2,7 @@ package harness
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -65,11 +66,41 @@ func (s *Scene) DeletePod(pod *corev1.Pod) {
 	s.must("delete pod", err)
 }
 
-// Cordon makes the node unschedulable, or schedulable.
+// Cordon makes the node unschedulable, or schedulable. It returns when the scheduler knows of a node
+// that it must not use any longer.
 func (s *Scene) Cordon(node Node, on bool) {
 	s.Helper()
 	patch := fmt.Sprintf(`{"spec":{"unschedulable":%v}}`, on)
 	_, err := s.Client.CoreV1().Nodes().Patch(s.Context(), node.Name, types.MergePatchType, []byte(patch),
 		metav1.PatchOptions{})
 	s.must("cordon", err)
+	if on {
+		s.Eventually("the scheduler knows of the cordon", func() error { return s.placesNothing(node) })
+	}
+}
+
+// placesNothing returns nil when the scheduler has found that a pod without a volume cannot have the
+// node. Its cache follows the API server a moment later.
+func (s *Scene) placesNothing(node Node) error {
+	marker := NewPod("", node.Hostname)
+	marker.Spec.Volumes, marker.Spec.Containers[0].VolumeMounts = nil, nil
+	pods := s.Client.CoreV1().Pods(s.Namespace)
+	pod, err := pods.Create(s.Context(), marker, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	defer s.DeletePod(pod)
+	for range 500 {
+		pod, err := pods.Get(s.Context(), pod.Name, metav1.GetOptions{})
+		switch {
+		case err != nil:
+			return err
+		case pod.Spec.NodeName != "":
+			return fmt.Errorf("a pod was placed on %s", node.Name)
+		case len(pod.Status.Conditions) > 0:
+			return nil // PodScheduled is false
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return fmt.Errorf("the scheduler has not looked at the pod %s in 10 s", pod.Name)
 }
