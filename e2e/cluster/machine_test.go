@@ -20,7 +20,9 @@ func TestParseStat(t *testing.T) {
 	}{
 		{"running", "42 (etcd)" + rest, 4711, true},
 		{"a name that looks like more fields", "42 (a) Z (b c)" + rest, 4711, true},
-		{"zombie", "42 (etcd) Z" + rest[2:], 4711, false},
+		{"zombie", "42 (etcd) Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 1 18 4711 20 21\n", 4711, false},
+		{"zombie that its parent reaps", "42 (etcd) Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 0 18 4711 20 21\n", 4711, false},
+		{"zombie with threads that still end", "42 (etcd) Z" + rest[2:], 4711, true},
 		{"cut", "42 (etcd) S 1", 0, false},
 		{"empty", "", 0, false},
 	} {

@@ -168,9 +168,10 @@ func startTime(pid int) (ticks uint64, alive bool) {
 }
 
 // parseStat parses a line of proc_pid_stat(5). The second field is a name in parentheses that may
-// contain anything.
+// contain anything. A process whose first thread is a zombie is alive while it has others: they hold
+// its ports and its locks.
 func parseStat(line string) (ticks uint64, alive bool) {
-	const state, start = 0, 19 // counted from the field after the name
+	const state, threads, start = 0, 17, 19 // counted from the field after the name
 	end := strings.LastIndexByte(line, ')')
 	if end < 0 {
 		return 0, false
@@ -180,7 +181,9 @@ func parseStat(line string) (ticks uint64, alive bool) {
 		return 0, false
 	}
 	ticks, err := strconv.ParseUint(fields[start], 10, 64)
-	return ticks, err == nil && fields[state] != "Z" && fields[state] != "X"
+	first := fields[state] != "Z" && fields[state] != "X"
+	others := fields[threads] != "0" && fields[threads] != "1"
+	return ticks, err == nil && (first || others)
 }
 
 // keepFiles has no child inherit what this process inherited from the shell, except the first three

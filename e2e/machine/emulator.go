@@ -3,9 +3,7 @@ package machine
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
-	"strconv"
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/e2e/cluster"
@@ -20,26 +18,9 @@ func (m *Machine) emulator() cluster.Process {
 
 // power starts the virtual machine. If it is not detached, it ends with this process, however that
 // ends. Other tests may run beside it: it would take all CPUs, and can wait.
-func (m *Machine) power(ctx context.Context) error {
-	if err := m.awaitPort(ctx); err != nil {
-		return err
-	}
+func (m *Machine) power() error {
 	return m.emulator().Start(m.settings.Detach, nil,
 		append([]string{"nice", "-n", "5", emulatorName}, m.arguments()...)...)
-}
-
-// awaitPort waits until the machine's port is free. A process counts as ended when its first thread
-// has ended. The emulator's others hold its port and its disks for some milliseconds more, and a new
-// one would end with "Could not set up host forwarding rule".
-func (m *Machine) awaitPort(ctx context.Context) error {
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(m.settings.SSHPort))
-	return Poll(ctx, time.Minute, func() error {
-		listener, err := net.Listen("tcp", address)
-		if err != nil {
-			return fmt.Errorf("the virtual machine cannot have its port: %w", err)
-		}
-		return listener.Close()
-	})
 }
 
 // ended is an error with the emulator's log if the emulator does not run, and nil if it runs.

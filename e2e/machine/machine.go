@@ -117,7 +117,7 @@ func (m *Machine) Reboot(ctx context.Context) error {
 	if err := m.awaitEnd(ctx); err != nil {
 		return err
 	}
-	if err := m.power(ctx); err != nil {
+	if err := m.power(); err != nil {
 		return err
 	}
 	return m.AwaitBoot(ctx, before)
@@ -130,7 +130,7 @@ func (m *Machine) PowerCut(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(m.cut(), m.power(ctx)); err != nil {
+	if err := errors.Join(m.cut(), m.power()); err != nil {
 		return err
 	}
 	return m.AwaitBoot(ctx, before)

@@ -54,7 +54,7 @@ func (m *Machine) up(ctx context.Context, o Options) error {
 	}
 	began := time.Now()
 	m.progress.Say("booting")
-	if err := m.power(ctx); err != nil {
+	if err := m.power(); err != nil {
 		return err
 	}
 	if err := m.AwaitBoot(ctx, ""); err != nil {
