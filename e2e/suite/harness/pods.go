@@ -2,6 +2,7 @@ package harness
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -97,10 +98,14 @@ func (s *Scene) placesNothing(node Node) error {
 			return err
 		case pod.Spec.NodeName != "":
 			return fmt.Errorf("a pod was placed on %s", node.Name)
-		case len(pod.Status.Conditions) > 0:
-			return nil // PodScheduled is false
+		case slices.ContainsFunc(pod.Status.Conditions, refusedByScheduler):
+			return nil
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
 	return fmt.Errorf("the scheduler has not looked at the pod %s in 10 s", pod.Name)
+}
+
+func refusedByScheduler(c corev1.PodCondition) bool {
+	return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
 }
