@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -76,9 +77,12 @@ var unfit = map[string]string{
 	"volume": "^(TestNoCallGoesOnWithoutItsCaller|TestModel)$",
 }
 
-// The unit tests of the agent, the disk agent, the operator and the plugin on arm64, a machine for
-// each package.
+// perMachine is how many packages share a machine: to boot one takes as long as most packages' tests.
+const perMachine = 8
+
+// The unit tests of the agent, the disk agent, the operator and the plugin on arm64.
 func TestArm64Units(t *testing.T) {
+	t.Parallel()
 	out, err := in("../..", "go", "list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}",
 		"./cmd/...", "./controller/...", "./volume/...")
 	if err != nil {
@@ -94,40 +98,70 @@ func TestArm64Units(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var building sync.Mutex // the programs are large, and the compiler uses all processors
+	var packages []string
 	for dir := range strings.FieldsSeq(out) {
 		pkg, err := filepath.Rel(root, dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if unfit[pkg] == "." {
-			continue
+		if unfit[pkg] != "." {
+			packages = append(packages, pkg)
 		}
-		t.Run(strings.ReplaceAll(pkg, "/", "."), func(t *testing.T) {
+	}
+	var building sync.Mutex // the programs are large, and the compiler uses all processors
+	for group := range slices.Chunk(packages, perMachine) {
+		t.Run("from "+group[0], func(t *testing.T) {
 			t.Parallel()
 			image := filepath.Join(t.TempDir(), "disk")
 			building.Lock()
-			err := unitsImage(tree, pkg, image)
+			err := unitsImage(tree, group, image)
 			building.Unlock()
 			if err != nil {
 				t.Fatal(err)
 			}
-			command := "cd /mnt/" + pkg + " && exec ./" + unitsProgram + " -test.timeout=19m -test.skip='" + unfit[pkg] + "'"
-			bootArm64(t, image, linesOf(t), prepare+command)
+			runUnits(t, image, group)
+		})
+	}
+}
+
+// runUnits runs the tests of packages one after another in a machine with the disk of unitsImage.
+func runUnits(t *testing.T, image string, packages []string) {
+	t.Helper()
+	passed := func(pkg string) string { return "every test of " + pkg + " passed\n" }
+	script := prepare
+	for _, pkg := range packages {
+		script += "(cd /mnt/" + pkg + " && exec ./" + unitsProgram + " -test.timeout=15m -test.skip='" + unfit[pkg] + "') && echo " + passed(pkg)
+	}
+	var printed strings.Builder
+	bootArm64(t, image, io.MultiWriter(linesOf(t), &printed), script+"true")
+	for _, pkg := range packages {
+		t.Run(pkg, func(t *testing.T) {
+			if !strings.Contains(printed.String(), passed(pkg)) {
+				t.Error("the tests failed, or did not end: the machine's output is above")
+			}
 		})
 	}
 }
 
 const unitsProgram = "units.test"
 
-// unitsImage makes a disk with the tree, and in it the tests of a package as a program for arm64.
-func unitsImage(tree, pkg, image string) error {
-	program := filepath.Join(tree, pkg, unitsProgram)
-	_, err := in("../..", "env", "CGO_ENABLED=0", "GOARCH=arm64", "go", "test", "-c", "-o", program, "./"+pkg)
-	if err == nil {
-		_, err = in("", "mkfs.ext4", "-q", "-d", tree, image, "400m")
+// unitsImage makes a disk with the tree, and in it the tests of each package as a program for arm64.
+func unitsImage(tree string, packages []string, image string) error {
+	var programs []string
+	defer func() {
+		for _, program := range programs {
+			_ = os.Remove(program)
+		}
+	}()
+	for _, pkg := range packages {
+		program := filepath.Join(tree, pkg, unitsProgram)
+		programs = append(programs, program)
+		if _, err := in("../..", "env", "CGO_ENABLED=0", "GOARCH=arm64", "go", "test", "-c", "-o", program, "./"+pkg); err != nil {
+			return err
+		}
 	}
-	return errors.Join(err, os.RemoveAll(program))
+	_, err := in("", "mkfs.ext4", "-q", "-d", tree, image, "2g")
+	return err
 }
 
 // bootArm64 runs a shell script in a machine with a disk.
