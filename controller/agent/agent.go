@@ -45,10 +45,10 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 )
 
-// agent has the parts of one process: the pools of a node, and the controllers that the options
+// Agent has the parts of one agent: the pools of a node, and the controllers that the options
 // configure. A part that is not configured is nil.
-type agent struct {
-	*options
+type Agent struct {
+	*Options
 	pools    *volume.Pools
 	monitors map[*volume.Pool]*monitor.PoolMonitor
 	events   record.EventRecorder
@@ -79,7 +79,7 @@ type agent struct {
 // Run runs the agent with the flags in args until the context ends. If args ask for help, Run
 // prints it to out and returns. ExitCode has the exit status for its errors.
 func Run(ctx context.Context, version string, args []string, out io.Writer) error {
-	o, err := parseOptions(version, args, out)
+	o, err := Parse(version, args, out)
 	if err != nil || o == nil {
 		return settingError(err)
 	}
@@ -87,7 +87,7 @@ func Run(ctx context.Context, version string, args []string, out io.Writer) erro
 }
 
 // runAgent builds the parts, joins them, and runs them until the context ends.
-func runAgent(ctx context.Context, o *options) error {
+func runAgent(ctx context.Context, o *Options) error {
 	if err := pooldir.CheckKernel(); err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func runAgent(ctx context.Context, o *options) error {
 	ctx = klog.NewContext(ctx, log)
 	log.Info("Starting", "version", o.version, "hostPathClaims", o.provision.hostPath(), "csiClaims", o.provision.csi,
 		"csiSocket", o.driver.endpoint, "http", o.address)
-	a := &agent{options: o, monitors: map[*volume.Pool]*monitor.PoolMonitor{}, holds: map[string]func() error{},
+	a := &Agent{Options: o, monitors: map[*volume.Pool]*monitor.PoolMonitor{}, holds: map[string]func() error{},
 		events: events.Discard{}}
 	if !o.driverOnly() {
 		var err error
@@ -132,7 +132,7 @@ func runAgent(ctx context.Context, o *options) error {
 
 // close releases the locks of all pools whose disks answer. A process with a thread that hangs on a
 // disk does not end when it is killed, and keeps every lock that it has not released.
-func (a *agent) close() {
+func (a *Agent) close() {
 	if a.pools == nil {
 		return
 	}
@@ -142,7 +142,7 @@ func (a *agent) close() {
 }
 
 // newPools makes the pools and their monitors. It opens none.
-func (a *agent) newPools() (err error) {
+func (a *Agent) newPools() (err error) {
 	a.probes = monitor.NewProbes()
 	var all []*volume.Pool
 	for _, at := range a.layout.dirs {
@@ -160,7 +160,7 @@ func (a *agent) newPools() (err error) {
 	return nil
 }
 
-func (a *agent) newPool(at DataDir) (pool *volume.Pool, err error) {
+func (a *Agent) newPool(at DataDir) (pool *volume.Pool, err error) {
 	c := volume.Config{
 		Name: at.Name, Path: at.Path, Mount: at.Mount, Inner: at.inner, NotOffered: at.notOffered(), Mode: a.mode,
 		Label:   a.selinuxLabel,
@@ -178,7 +178,7 @@ func (a *agent) newPool(at DataDir) (pool *volume.Pool, err error) {
 }
 
 // newLoop makes the provisioning loop; serveClaims runs it.
-func (a *agent) newLoop() (err error) {
+func (a *Agent) newLoop() (err error) {
 	if a.driverOnly() {
 		return nil
 	}
@@ -188,7 +188,7 @@ func (a *agent) newLoop() (err error) {
 	a.info = nodeinfo.New(a.client, a.nodeName)
 	c := backends.Config{Node: a.info, Pools: a.pools, Dialects: a.served()}
 	if a.provision.csi {
-		c.CSIDriver = a.options.driver.name
+		c.CSIDriver = a.Options.driver.name
 	}
 	of, err := backends.New(c)
 	if err != nil {
@@ -214,7 +214,7 @@ func (a *agent) newLoop() (err error) {
 }
 
 // newResizer makes the controller that grows volumes; the provisioning loop runs it.
-func (a *agent) newResizer() (err error) {
+func (a *Agent) newResizer() (err error) {
 	if a.driverOnly() {
 		return nil
 	}
@@ -224,31 +224,31 @@ func (a *agent) newResizer() (err error) {
 }
 
 // space returns how claims find the nodes that publish space, nil if this one does not.
-func (a *agent) space(of *backends.Backends) *claims.Space {
+func (a *Agent) space(of *backends.Backends) *claims.Space {
 	if !a.publishes() {
 		return nil
 	}
 	return &claims.Space{
-		Provisioner: a.options.driver.name, Namespace: a.provision.namespace, HasPool: of.HasPool, Fit: of.Fit,
+		Provisioner: a.Options.driver.name, Namespace: a.provision.namespace, HasPool: of.HasPool, Fit: of.Fit,
 	}
 }
 
 // publishes reports whether the agent publishes available space for the scheduler.
-func (a *agent) publishes() bool { return a.provision.csi && a.provision.publish }
+func (a *Agent) publishes() bool { return a.provision.csi && a.provision.publish }
 
-func (a *agent) newPublisher() (err error) {
+func (a *Agent) newPublisher() (err error) {
 	if !a.publishes() {
 		return nil
 	}
 	a.publisher, err = capacity.New(capacity.Config{
-		Client: a.client, Node: a.nodeName, Driver: a.options.driver.name,
+		Client: a.client, Node: a.nodeName, Driver: a.Options.driver.name,
 		Namespace: a.provision.namespace, Pod: a.provision.pod, Pools: a.pools,
 	})
 	return err
 }
 
-func (a *agent) newDriver() (err error) {
-	d := &a.options.driver
+func (a *Agent) newDriver() (err error) {
+	d := &a.Options.driver
 	if d.endpoint == "" {
 		return nil
 	}

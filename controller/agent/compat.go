@@ -11,7 +11,7 @@ import (
 )
 
 // newOnlyNode makes the guard of a served dialect that is for clusters of one node.
-func (a *agent) newOnlyNode() {
+func (a *Agent) newOnlyNode() {
 	for _, d := range a.provision.dialects {
 		if d.OnlyNode {
 			a.onlyNode = onlynode.New(a.client, a.nodeName, a.recorder, a.poolChanged)
@@ -21,7 +21,7 @@ func (a *agent) newOnlyNode() {
 }
 
 // readNodes reads what admit and hold need.
-func (a *agent) readNodes(ctx context.Context) error {
+func (a *Agent) readNodes(ctx context.Context) error {
 	if a.onlyNode == nil {
 		return nil
 	}
@@ -30,7 +30,7 @@ func (a *agent) readNodes(ctx context.Context) error {
 
 // admit returns an error if the cluster has several nodes and the agent has no volume: nothing is
 // left for it to do. The agent of a node that has volumes stays, and deletes and grows them.
-func (a *agent) admit() error {
+func (a *Agent) admit() error {
 	if a.onlyNode == nil || a.onlyNode.Err() == nil {
 		return nil
 	}
@@ -44,7 +44,7 @@ func (a *agent) admit() error {
 
 // isEmpty reports whether the pools of a dialect have no volume, and no PV names one. A pool that
 // is not ready may have some.
-func (a *agent) isEmpty(s backends.Served) bool {
+func (a *Agent) isEmpty(s backends.Served) bool {
 	for _, pool := range s.Pools {
 		if volumes, err := pool.List(); err != nil || len(volumes) > 0 {
 			return false
@@ -59,7 +59,7 @@ func (a *agent) isEmpty(s backends.Served) bool {
 }
 
 // hold returns why new claims of a provisioner wait, nil if they do not.
-func (a *agent) hold(provisioner string) error {
+func (a *Agent) hold(provisioner string) error {
 	if hold := a.holds[provisioner]; hold != nil {
 		return hold()
 	}
@@ -67,7 +67,7 @@ func (a *agent) hold(provisioner string) error {
 }
 
 // served returns the dialects that the agent serves, with their pools.
-func (a *agent) served() (all []backends.Served) {
+func (a *Agent) served() (all []backends.Served) {
 	for _, d := range a.provision.dialects {
 		s := backends.Served{Dialect: d}
 		if d.Provisioner == contract.LocalPathProvisioner && a.localPath.file != nil {

@@ -108,7 +108,7 @@ func (l *layout) leftOut() map[string]string {
 }
 
 // pathsOf returns the directories for new volumes of a class, without those that are left out.
-func (a *agent) pathsOf(class string) ([]string, error) {
+func (a *Agent) pathsOf(class string) ([]string, error) {
 	all, err := a.localPath.file.Paths().Of(class)
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (a *agent) pathsOf(class string) ([]string, error) {
 }
 
 // newOriginal watches for the local-path provisioner, if the agent stands in for it.
-func (a *agent) newOriginal() {
+func (a *Agent) newOriginal() {
 	if len(a.layout.hostPath[contract.LocalPathProvisioner]) > 0 {
 		a.original = localpath.NewOriginal(a.client, a.recorder, a.nodeName, a.localPath.namespaces,
 			func() { a.loop.PoolChanged() })
@@ -131,7 +131,7 @@ func (a *agent) newOriginal() {
 }
 
 // holdLocalPath returns why new claims of the local-path class wait, nil if they do not.
-func (a *agent) holdLocalPath() error {
+func (a *Agent) holdLocalPath() error {
 	if !a.original.Known() {
 		return provision.ErrNotKnown
 	}

@@ -16,13 +16,13 @@ import (
 )
 
 // follow ends the agent when the configuration gives this node other directories.
-func (a *agent) follow(ctx context.Context) error {
-	return a.localPath.file.Follow(ctx, a.recorder, &localPools{agent: a, hung: map[string]bool{}})
+func (a *Agent) follow(ctx context.Context) error {
+	return a.localPath.file.Follow(ctx, a.recorder, &localPools{Agent: a, hung: map[string]bool{}})
 }
 
 // localPools implements localpath.Pools.
 type localPools struct {
-	*agent
+	*Agent
 	mu   sync.Mutex
 	hung map[string]bool // paths that did not respond to a check; guarded by mu
 }

@@ -63,7 +63,7 @@ func (s *stage) write(paths ...string) {
 // start builds the agent as a process does. It opens no pool.
 func (s *stage) start(pvs ...*corev1.PersistentVolume) *localPools {
 	s.Helper()
-	o, err := parseOptions("test", s.args, &bytes.Buffer{})
+	o, err := Parse("test", s.args, &bytes.Buffer{})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func (s *stage) start(pvs ...*corev1.PersistentVolume) *localPools {
 			s.Fatal(err)
 		}
 	}
-	a := &agent{options: o, client: apitest.Listing(client), events: events.Discard{}, recorder: events.New(client, "node-01"),
+	a := &Agent{Options: o, client: apitest.Listing(client), events: events.Discard{}, recorder: events.New(client, "node-01"),
 		monitors: map[*volume.Pool]*monitor.PoolMonitor{}, holds: map[string]func() error{}}
 	s.Cleanup(a.recorder.Close)
 	if err := a.newPools(); err != nil {
@@ -83,7 +83,7 @@ func (s *stage) start(pvs ...*corev1.PersistentVolume) *localPools {
 	if err := a.newLoop(); err != nil {
 		s.Fatal(err)
 	}
-	return &localPools{agent: a, hung: map[string]bool{}}
+	return &localPools{Agent: a, hung: map[string]bool{}}
 }
 
 // Paths of which no agent can make a pool, with words of the reason. They are refused when the

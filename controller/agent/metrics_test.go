@@ -30,18 +30,18 @@ func hasClientPrefix(name string) bool {
 }
 
 // completeAgent returns an agent with every part that exports metrics. Its pool is not open.
-func completeAgent(t *testing.T) *agent {
+func completeAgent(t *testing.T) *Agent {
 	t.Helper()
 	clean(t)
 	dir := t.TempDir()
 	pool := filepath.Join(dir, "pool")
-	o, err := parseOptions("v1.2.3", []string{"--node-name=node-01", "--namespace=ns", "--endpoint=unix://" + dir + "/csi.sock", "--pv-dir=" + pool,
+	o, err := Parse("v1.2.3", []string{"--node-name=node-01", "--namespace=ns", "--endpoint=unix://" + dir + "/csi.sock", "--pv-dir=" + pool,
 		"--provision=hostpath,csi", "--migrate-to-csi=plan", "--metrics-per-volume", "--metrics-address=127.0.0.1:0"}, &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	client := fake.NewClientset()
-	a := &agent{options: o, monitors: map[*volume.Pool]*monitor.PoolMonitor{}, client: client, recorder: events.New(client, o.nodeName)}
+	a := &Agent{Options: o, monitors: map[*volume.Pool]*monitor.PoolMonitor{}, client: client, recorder: events.New(client, o.nodeName)}
 	a.events = a.recorder
 	t.Cleanup(a.recorder.Close)
 	t.Cleanup(a.close)

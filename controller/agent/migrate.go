@@ -39,13 +39,13 @@ func (m *migrateOptions) check(served []contract.Dialect, csi bool) error {
 
 // newMigrator builds the migrator, also if nothing is to be migrated: it finishes migrations that
 // an earlier process began, perhaps one that served another backend too.
-func (a *agent) newMigrator() (err error) {
+func (a *Agent) newMigrator() (err error) {
 	if a.driverOnly() {
 		return nil
 	}
 	m := &a.migrate
 	a.migrator, err = migrate.New(migrate.Config{
-		Client: a.client, Node: a.nodeName, Pools: a.pools, Driver: a.options.driver.name, PVs: a.pvs, Events: a.recorder,
+		Client: a.client, Node: a.nodeName, Pools: a.pools, Driver: a.Options.driver.name, PVs: a.pvs, Events: a.recorder,
 		Mode: m.mode, Used: m.used, Step: step,
 	})
 	return err

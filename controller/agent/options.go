@@ -16,7 +16,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-type options struct {
+// Options are the settings of an agent. Parse makes them.
+type Options struct {
 	version       string // of the program
 	nodeName      string
 	pvDir         string
@@ -44,7 +45,7 @@ type options struct {
 	layout layout // set by check, from the flags above
 }
 
-func (o *options) targets() map[string]any {
+func (o *Options) targets() map[string]any {
 	return map[string]any{
 		"node-name": &o.nodeName, "pv-dir": &o.pvDir, "pv-dir-mount": &o.pvDirMount, "datadir": &o.driver.dataDirs,
 		"reserve": &o.reserve, "overcommit": &o.overcommit, "enable-btrfs-quota": &o.btrfsQuota, "purge-rate": &o.purgeRate,
@@ -72,13 +73,13 @@ func (o *options) targets() map[string]any {
 
 // driverOnly reports whether the agent is in driver-only mode: it serves CSI calls and does not use
 // the API server.
-func (o *options) driverOnly() bool {
+func (o *Options) driverOnly() bool {
 	return o.driver.endpoint != "" && !o.provision.hostPath() && !o.provision.csi
 }
 
-// parseOptions returns the options of arguments and environment, nil if help was asked for.
-func parseOptions(version string, args []string, out io.Writer) (*options, error) {
-	o := &options{version: version}
+// Parse returns the options of arguments and environment, nil if help was asked for.
+func Parse(version string, args []string, out io.Writer) (*Options, error) {
+	o := &Options{version: version}
 	table := settings.Agent(version)
 	flags, err := settings.Parse(table, args, o.targets(), "the commands are disks, inspect, migrate and version",
 		func() { fmt.Fprintf(out, helpText, usages(table)) })
@@ -97,7 +98,7 @@ func parseOptions(version string, args []string, out io.Writer) (*options, error
 
 // check validates what no row of the table can: flags that need others, and paths. The error names
 // the flag and what to do.
-func (o *options) check() (err error) {
+func (o *Options) check() (err error) {
 	o.nodeName = cmp.Or(o.driver.nodeID, o.nodeName)
 	if missing := o.missing(); len(missing) > 0 {
 		return fmt.Errorf("missing settings: %s", strings.Join(missing, "; "))
@@ -120,7 +121,7 @@ func (o *options) check() (err error) {
 }
 
 // missing describes every required setting that has no value, and how to set it.
-func (o *options) missing() (all []string) {
+func (o *Options) missing() (all []string) {
 	add := func(is bool, text string) {
 		if is {
 			all = append(all, text)

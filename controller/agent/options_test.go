@@ -31,7 +31,7 @@ func rows() (all []settings.Setting) {
 
 func TestEverySettingHasATarget(t *testing.T) {
 	flags := map[string]bool{}
-	targets := (&options{}).targets()
+	targets := (&Options{}).targets()
 	for _, s := range rows() {
 		flags[s.Flag] = true
 		if targets[s.Flag] == nil {
@@ -65,7 +65,7 @@ func TestSettingsOfTheConfigMapFitTogether(t *testing.T) {
 	for name, value := range values {
 		t.Setenv(name, value)
 	}
-	o, err := parseOptions("v1", nil, io.Discard)
+	o, err := Parse("v1", nil, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestDriverVersion(t *testing.T) {
 	clean(t)
 	driver := []string{"--endpoint=unix:///csi/csi.sock", "--nodeid=node-01"}
 	for _, args := range [][]string{append(driver, "--version=v9"), append(driver, "--version", "v9")} {
-		if o, err := parseOptions("test", args, &bytes.Buffer{}); err != nil || o.driver.version != "v9" {
+		if o, err := Parse("test", args, &bytes.Buffer{}); err != nil || o.driver.version != "v9" {
 			t.Errorf("%q: %v, %+v", args, err, o)
 		}
 	}
@@ -127,7 +127,7 @@ func TestEnvironmentSetsDefaults(t *testing.T) {
 	t.Setenv("PV_DIR", filepath.Join(t.TempDir(), "pool"))
 	t.Setenv("USE_NAMING_PREFIX", "TRUE")
 	t.Setenv("PV_RECLAIM_POLICY", "Retain")
-	o, err := parseOptions("test", []string{"--directory-mode=2770", "--reserve=1Gi"}, &bytes.Buffer{})
+	o, err := Parse("test", []string{"--directory-mode=2770", "--reserve=1Gi"}, &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestSettingsFromTheEnvironment(t *testing.T) {
 	t.Setenv("HPP_PURGE_RATE", "7")
 	t.Setenv("HPP_KUBE_API_QPS", "3")
 	t.Setenv("HPP_RESERVE", "")
-	o, err := parseOptions("test", []string{"--kube-api-qps=4"}, &bytes.Buffer{})
+	o, err := Parse("test", []string{"--kube-api-qps=4"}, &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestSettingsFromTheEnvironment(t *testing.T) {
 		t.Errorf("prefix %v, purge rate %d, requests per second %v, reserve %s", o.prefix, o.purgeRate, o.qps, &o.reserve)
 	}
 	t.Setenv("HPP_PURGE_RATE", "fast")
-	if _, err := parseOptions("test", nil, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "HPP_PURGE_RATE") {
+	if _, err := Parse("test", nil, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "HPP_PURGE_RATE") {
 		t.Errorf("error %v, want one that names the variable", err)
 	}
 }
@@ -178,7 +178,7 @@ func TestClaimsWithoutProvision(t *testing.T) {
 			t.Setenv(settings.Provision, row.provision)
 		}
 		var got []string
-		o, err := parseOptions("test", []string{"--node-name=a", "--pv-dir=" + filepath.Join(t.TempDir(), "pool"), "--compat=" + row.compat}, io.Discard)
+		o, err := Parse("test", []string{"--node-name=a", "--pv-dir=" + filepath.Join(t.TempDir(), "pool"), "--compat=" + row.compat}, io.Discard)
 		if err == nil {
 			for _, d := range o.provision.dialects {
 				got = append(got, d.Provisioner)

@@ -20,13 +20,13 @@ type orphanOptions struct {
 	grace  time.Duration
 }
 
-func (a *agent) newOrphans() (err error) {
+func (a *Agent) newOrphans() (err error) {
 	if a.driverOnly() {
 		return nil
 	}
 	a.orphans, err = orphans.New(orphans.Config{
 		Client: a.client, Pools: a.pools, PVs: a.pvs, Events: a.recorder, Node: events.Node(a.nodeName),
-		Delete: a.options.orphans.remove, Grace: a.options.orphans.grace, Changed: a.changed,
+		Delete: a.Options.orphans.remove, Grace: a.Options.orphans.grace, Changed: a.changed,
 	})
 	return err
 }

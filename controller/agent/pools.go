@@ -31,7 +31,7 @@ type layout struct {
 // newLayout returns the pools of --datadir, PV_DIR and the paths of the local-path configuration.
 // check returns an error for a directory that is no pool now, an ErrInvalid if it can be none. The
 // error names the setting; a wrong path of the configuration is none.
-func (o *options) newLayout(localPaths []string, check func(*DataDir) error) (l layout, err error) {
+func (o *Options) newLayout(localPaths []string, check func(*DataDir) error) (l layout, err error) {
 	switch {
 	case o.driverOnly():
 		l.dirs, err = ParseDataDirs(cmp.Or(o.driver.dataDirs, settings.DefaultPools))
@@ -255,7 +255,7 @@ func (d *DataDir) canReserve(path string) bool {
 // without those that it leaves out, and its settings for their space. The error is that with which
 // the agent would not start.
 func Pools(args []string) (dirs []DataDir, reserve int64, overcommit float64, err error) {
-	o, err := parseOptions("", args, io.Discard)
+	o, err := Parse("", args, io.Discard)
 	if err != nil || o == nil {
 		return nil, 0, 0, cmp.Or(err, errors.New("the arguments ask for help"))
 	}

@@ -41,7 +41,7 @@ func TestLayout(t *testing.T) {
 		"both, one with its disk":   {[]string{node, socket, space, both, "--pv-dir=" + inner, "--pv-dir-mount=" + outer, list("local", inner)}, "local=" + inner + " on " + outer, "local"},
 		"hostPath, sidecars beside": {[]string{node, socket, "--provision=hostpath", "--pv-dir=" + outer, list("local", inner)}, "local=" + inner + " hostpath=" + outer + "[csi]", "hostpath"},
 	} {
-		o, err := parseOptions("test", row.args, &bytes.Buffer{})
+		o, err := Parse("test", row.args, &bytes.Buffer{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -79,7 +79,7 @@ func TestLayout(t *testing.T) {
 		"pools for nobody":   {[]string{node, "--pv-dir=" + outer, list("local", inner)}, "--endpoint"},
 		"no node":            {[]string{socket, space, csi, "--pv-dir=" + outer}, "NODE_NAME"},
 	} {
-		if _, err := parseOptions("test", row.args, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), row.want) {
+		if _, err := Parse("test", row.args, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %v, want words %q", name, err, row.want)
 		}
 	}

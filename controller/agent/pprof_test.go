@@ -19,7 +19,7 @@ func TestPprofAddress(t *testing.T) {
 		"[::]:6060":      "[::]:6060",
 		"localhost:6060": "localhost:6060",
 	} {
-		o, err := parseOptions("test", []string{"--node-name=a", "--pv-dir=" + filepath.Join(t.TempDir(), "pool"), "--pprof-address=" + given}, &bytes.Buffer{})
+		o, err := Parse("test", []string{"--node-name=a", "--pv-dir=" + filepath.Join(t.TempDir(), "pool"), "--pprof-address=" + given}, &bytes.Buffer{})
 		if err != nil || o.pprof.address != want {
 			t.Errorf("--pprof-address=%s: got %v, %v; want %s", given, o, err, want)
 		}

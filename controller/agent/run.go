@@ -19,7 +19,7 @@ import (
 
 // changed is called after a volume was created, grown or deleted: it empties the trash of the
 // pool, retries resizes and publishes the capacity.
-func (a *agent) changed(pool *volume.Pool) {
+func (a *Agent) changed(pool *volume.Pool) {
 	a.monitors[pool].Purge()
 	if a.resizer != nil {
 		a.resizer.SpaceChanged()
@@ -29,7 +29,7 @@ func (a *agent) changed(pool *volume.Pool) {
 
 // publishCapacity publishes the available space of every pool: what one pool allocates, the others
 // on its filesystem lose.
-func (a *agent) publishCapacity() {
+func (a *Agent) publishCapacity() {
 	if a.publisher == nil {
 		return
 	}
@@ -39,14 +39,14 @@ func (a *agent) publishCapacity() {
 }
 
 // unknown is called by the driver if it is asked to mount a directory without a record.
-func (a *agent) unknown() {
+func (a *Agent) unknown() {
 	if a.pvs != nil {
 		a.pvs.SweepSoon()
 	}
 }
 
 // poolChanged is called by a monitor if its pool becomes ready or not ready, or regains space.
-func (a *agent) poolChanged() {
+func (a *Agent) poolChanged() {
 	if a.loop != nil {
 		a.loop.PoolChanged()
 		a.resizer.SpaceChanged()
@@ -56,7 +56,7 @@ func (a *agent) poolChanged() {
 
 // beside runs the controllers that share the informers of the provisioning loop: those of this
 // node's claims, which are prepared copies, and of its PVs.
-func (a *agent) beside(ctx context.Context, claims, pvs cache.SharedIndexInformer) {
+func (a *Agent) beside(ctx context.Context, claims, pvs cache.SharedIndexInformer) {
 	var wg sync.WaitGroup
 	wg.Go(func() { a.resizer.Run(ctx, claims, pvs) })
 	if a.migrator != nil {
@@ -85,7 +85,7 @@ func freeListMemory(ctx context.Context, claims cache.SharedIndexInformer) {
 }
 
 // runMonitors monitors pools and volumes until the context ends. The caller has opened the pools.
-func (a *agent) runMonitors(ctx context.Context) {
+func (a *Agent) runMonitors(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, m := range a.monitors {
 		wg.Go(func() { m.Run(ctx) })
@@ -97,7 +97,7 @@ func (a *agent) runMonitors(ctx context.Context) {
 // parts returns the functions that run until the agent ends. It opens addresses and sockets, so
 // that one that cannot be opened is an error at start. The sockets come last: the kubelet calls as
 // soon as they exist.
-func (a *agent) parts() ([]func(context.Context) error, error) {
+func (a *Agent) parts() ([]func(context.Context) error, error) {
 	var parts []func(context.Context) error
 	if a.loop != nil {
 		parts = append(parts, a.serveClaims)
@@ -131,12 +131,12 @@ func (a *agent) parts() ([]func(context.Context) error, error) {
 	if a.driver == nil {
 		return parts, nil
 	}
-	sockets, err := a.options.driver.listen(a.driver, a.kubelet)
+	sockets, err := a.Options.driver.listen(a.driver, a.kubelet)
 	return append(parts, sockets...), err
 }
 
 // publish publishes the capacity once the provisioning loop has started, whose requests go first.
-func (a *agent) publish(ctx context.Context) error {
+func (a *Agent) publish(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
@@ -145,7 +145,7 @@ func (a *agent) publish(ctx context.Context) error {
 	}
 }
 
-func (a *agent) checks() (all []httpserver.Check) {
+func (a *Agent) checks() (all []httpserver.Check) {
 	add := func(is bool, name string, err func() error) { // err may be the method of a part that is nil
 		if is {
 			all = append(all, httpserver.Check{Name: name, Err: err})
@@ -165,7 +165,7 @@ func (a *agent) checks() (all []httpserver.Check) {
 	return all
 }
 
-func (a *agent) collectors() []prometheus.Collector {
+func (a *Agent) collectors() []prometheus.Collector {
 	all := []prometheus.Collector{buildInfo(a.version), monitor.NewCollector(a.pools.All(), monitor.SharedWithOS),
 		a.probes, a.volumes}
 	if a.orphans != nil {

@@ -44,7 +44,7 @@ func (m *metricsOptions) check(driverOnly bool) error {
 
 // setAddresses sets the default addresses of driver-only mode. There, the liveness-probe sidecar
 // may have the port of --http-address, and Prometheus reads that of the kubevirt CSI driver.
-func (o *options) setAddresses(f *pflag.FlagSet) {
+func (o *Options) setAddresses(f *pflag.FlagSet) {
 	if !o.driverOnly() {
 		return
 	}
@@ -66,7 +66,7 @@ func newRegistry(parts ...prometheus.Collector) *prometheus.Registry {
 // listen opens the addresses and returns the functions that serve them. It opens them at once, so
 // that a port in use is an error at start. An empty address is not served. wrap extends the handler
 // of the health port.
-func (o *options) listen(gatherer prometheus.Gatherer, checks []httpserver.Check,
+func (o *Options) listen(gatherer prometheus.Gatherer, checks []httpserver.Check,
 	wrap func(http.Handler) http.Handler) (parts []func(context.Context) error, err error) {
 	if o.address != "" {
 		l, err := net.Listen("tcp", o.address)

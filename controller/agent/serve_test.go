@@ -34,7 +34,7 @@ func TestAddresses(t *testing.T) {
 		"driver, both":           {append(driver, "--http-address=:2", "--metrics-address=:1"), ":2", ":1"},
 		"driver, older operator": {append(driver, "--metrics-tls-version="), "", ":8443"},
 	} {
-		o, err := parseOptions("test", row.args, &bytes.Buffer{})
+		o, err := Parse("test", row.args, &bytes.Buffer{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		} else if o.address != row.http || o.metrics.address != row.metrics {
@@ -59,7 +59,7 @@ func TestMetricsAuth(t *testing.T) {
 		"plain driver":   {driver, "--provision"},
 		"driver, claims": {append(driver, "--provision=csi", "--namespace=ns", "--metrics-address=:1"), ""},
 	} {
-		_, err := parseOptions("test", row.args, &bytes.Buffer{})
+		_, err := Parse("test", row.args, &bytes.Buffer{})
 		if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %v, want %q", name, err, row.want)
 		}

@@ -34,7 +34,7 @@ func (s *startup) set(err error) { s.waits.Store(&err) }
 
 // serving returns nil if claims are served, or why they are not: the API server does not answer, or
 // a permission is missing. The state of pools is not part of it.
-func (a *agent) serving() error { return errors.Join(*a.startup.waits.Load(), a.info.Ready()) }
+func (a *Agent) serving() error { return errors.Join(*a.startup.waits.Load(), a.info.Ready()) }
 
 // serveClaims serves the claims of this node until the context ends. It waits for the API server
 // and for permissions; serving returns what it waits for.
@@ -42,7 +42,7 @@ func (a *agent) serving() error { return errors.Join(*a.startup.waits.Load(), a.
 // The order matters: the library registers its types before anything lists; the pools are opened
 // when the PVs of this node are known, because a PV names the pool that is expected at a path; PVs
 // are checked when the pools were opened.
-func (a *agent) serveClaims(ctx context.Context) error {
+func (a *Agent) serveClaims(ctx context.Context) error {
 	if !a.eventually(ctx, a.info.Read) || !a.eventually(ctx, a.info.CheckPermissions) {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (a *agent) serveClaims(ctx context.Context) error {
 
 // eventually calls f until it succeeds, with growing pauses, and returns false if the context ends
 // first. It logs each error, and serving returns it.
-func (a *agent) eventually(ctx context.Context, f func(context.Context) error) bool {
+func (a *Agent) eventually(ctx context.Context, f func(context.Context) error) bool {
 	pause := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 1 << 30, Cap: 30 * time.Second}
 	for {
 		err := f(ctx)
