@@ -14,7 +14,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -49,6 +48,7 @@ import (
 // configure. A part that is not configured is nil.
 type Agent struct {
 	*Options
+	outside  Outside
 	pools    *volume.Pools
 	monitors map[*volume.Pool]*monitor.PoolMonitor
 	events   record.EventRecorder
@@ -76,6 +76,16 @@ type Agent struct {
 	requests  *clientmetrics.Metrics // of client-go, with its queues; nil in driver-only mode
 }
 
+// Outside is what an agent shares with the world around its process. Zero values are the product's
+// own.
+type Outside struct {
+	// Client is the client of the API server; nil is that of the settings. An agent that is given one
+	// does not install its metrics of client-go, which has one receiver in a process.
+	Client kubernetes.Interface
+	// Step is called before each change to a disk, and may block; nil is the hook of the build.
+	Step func(string)
+}
+
 // Run runs the agent with the flags in args until the context ends. If args ask for help, Run
 // prints it to out and returns. ExitCode has the exit status for its errors.
 func Run(ctx context.Context, version string, args []string, out io.Writer) error {
@@ -83,56 +93,61 @@ func Run(ctx context.Context, version string, args []string, out io.Writer) erro
 	if err != nil || o == nil {
 		return settingError(err)
 	}
-	return runAgent(ctx, o)
-}
-
-// runAgent builds the parts, joins them, and runs them until the context ends.
-func runAgent(ctx context.Context, o *Options) error {
-	if err := pooldir.CheckKernel(); err != nil {
+	a, err := New(o, Outside{})
+	if err != nil {
 		return err
 	}
-	log := klog.Background().WithValues("node", o.nodeName)
-	ctx = klog.NewContext(ctx, log)
-	log.Info("Starting", "version", o.version, "hostPathClaims", o.provision.hostPath(), "csiClaims", o.provision.csi,
-		"csiSocket", o.driver.endpoint, "http", o.address)
-	a := &Agent{Options: o, monitors: map[*volume.Pool]*monitor.PoolMonitor{}, holds: map[string]func() error{},
-		events: events.Discard{}}
+	defer a.Close()
+	listening, err := a.listen()
+	if err != nil {
+		return err
+	}
+	return a.run(ctx, append(a.parts(), listening...))
+}
+
+// New builds the parts of an agent. It opens no pool, address or socket. The caller closes the
+// agent.
+func New(o *Options, x Outside) (_ *Agent, err error) {
+	if err := pooldir.CheckKernel(); err != nil {
+		return nil, err
+	}
+	klog.Background().Info("Starting", "node", o.nodeName, "version", o.version, "hostPathClaims", o.provision.hostPath(),
+		"csiClaims", o.provision.csi, "csiSocket", o.driver.endpoint, "http", o.address)
+	if x.Step == nil {
+		x.Step = step
+	}
+	a := &Agent{Options: o, outside: x, client: x.Client, monitors: map[*volume.Pool]*monitor.PoolMonitor{},
+		holds: map[string]func() error{}, events: events.Discard{}}
 	if !o.driverOnly() {
-		var err error
-		if a.client, err = NewClient(o.kubeconfig, o.nodeName, o.qps); err != nil {
-			return err
+		if a.client == nil {
+			if a.client, err = NewClient(o.kubeconfig, o.nodeName, o.qps); err != nil {
+				return nil, err
+			}
 		}
 		a.recorder = events.New(a.client, o.nodeName)
-		defer a.recorder.Close()
 		a.events = a.recorder
 	}
-	defer a.close()
 	for _, build := range []func() error{
 		a.newPools, a.newLoop, a.newResizer, a.newMigrator, a.newOrphans, a.newPublisher, a.newDriver,
 	} {
 		if err := build(); err != nil {
-			return settingError(err)
+			a.Close()
+			return nil, settingError(err)
 		}
 	}
-	parts, err := a.parts()
-	if err != nil {
-		return err
-	}
-	if a.driverOnly() {
-		// The provisioning loop would open them, once it knows the PVs. Later calls retry a pool
-		// that fails here, and its monitor reports it.
-		a.pools.Open()
-	}
-	if err := runTogether(ctx, parts...); !errors.Is(err, localpath.ErrChanged) {
-		return err
-	}
-	log.Info("The configuration changed; the next start reads it")
-	return nil
+	return a, nil
 }
 
-// close releases the locks of all pools whose disks answer. A process with a thread that hangs on a
+// Serve runs every part that listens nowhere, until the context ends or a part fails. The caller
+// calls it once.
+func (a *Agent) Serve(ctx context.Context) error { return a.run(ctx, a.parts()) }
+
+// Close releases the locks of all pools whose disks answer. A process with a thread that hangs on a
 // disk does not end when it is killed, and keeps every lock that it has not released.
-func (a *Agent) close() {
+func (a *Agent) Close() {
+	if a.recorder != nil {
+		defer a.recorder.Close()
+	}
 	if a.pools == nil {
 		return
 	}
@@ -167,7 +182,7 @@ func (a *Agent) newPool(at DataDir) (pool *volume.Pool, err error) {
 		Reserve: contract.WholeBytes(&a.reserve), Overcommit: a.overcommit, PurgeRate: a.purgeRate,
 		EnableBtrfsQuota: a.btrfsQuota,
 		Holder:           fmt.Sprintf("hostpath-provisioner (CSI driver) on node %s (host %s)", a.nodeName, hostname()),
-		Step:             step,
+		Step:             a.outside.Step,
 	}
 	if !a.driverOnly() {
 		c.Holder = provision.Holder(a.nodeName, hostname())
@@ -184,7 +199,9 @@ func (a *Agent) newLoop() (err error) {
 	}
 	a.library = metrics.New("kubevirt_hpp")
 	a.requests = clientmetrics.New()
-	a.requests.Install() // before queues are made
+	if a.outside.Client == nil {
+		a.requests.Install() // before queues are made
+	}
 	a.info = nodeinfo.New(a.client, a.nodeName)
 	c := backends.Config{Node: a.info, Pools: a.pools, Dialects: a.served()}
 	if a.provision.csi {

@@ -79,7 +79,7 @@ func (s *stage) start(pvs ...*corev1.PersistentVolume) *localPools {
 	if err := a.newPools(); err != nil {
 		s.Fatal(err)
 	}
-	s.Cleanup(a.close)
+	s.Cleanup(a.Close)
 	if err := a.newLoop(); err != nil {
 		s.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestLostPath(t *testing.T) {
 		return a
 	}
 	ends := func(a *localPools) { // killed: it does nothing more
-		a.close()
+		a.Close()
 	}
 	note := func(a *localPools, want bool) {
 		t.Helper()

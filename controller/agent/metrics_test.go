@@ -13,10 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/client-go/kubernetes/fake"
-
-	"kubevirt.io/hostpath-provisioner/controller/agent/monitor"
-	"kubevirt.io/hostpath-provisioner/controller/kube/events"
-	"kubevirt.io/hostpath-provisioner/volume"
 )
 
 // ownPrefix is the prefix of the agent's own metrics.
@@ -40,16 +36,11 @@ func completeAgent(t *testing.T) *Agent {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := fake.NewClientset()
-	a := &Agent{Options: o, monitors: map[*volume.Pool]*monitor.PoolMonitor{}, client: client, recorder: events.New(client, o.nodeName)}
-	a.events = a.recorder
-	t.Cleanup(a.recorder.Close)
-	t.Cleanup(a.close)
-	for _, build := range []func() error{a.newPools, a.newLoop, a.newResizer, a.newMigrator, a.newOrphans, a.newPublisher, a.newDriver} {
-		if err := build(); err != nil {
-			t.Fatal(err)
-		}
+	a, err := New(o, Outside{Client: fake.NewClientset()})
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(a.Close)
 	return a
 }
 

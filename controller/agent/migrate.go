@@ -46,7 +46,7 @@ func (a *Agent) newMigrator() (err error) {
 	m := &a.migrate
 	a.migrator, err = migrate.New(migrate.Config{
 		Client: a.client, Node: a.nodeName, Pools: a.pools, Driver: a.Options.driver.name, PVs: a.pvs, Events: a.recorder,
-		Mode: m.mode, Used: m.used, Step: step,
+		Mode: m.mode, Used: m.used, Step: a.outside.Step,
 	})
 	return err
 }

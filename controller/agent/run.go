@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"runtime"
@@ -10,7 +12,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
+	"kubevirt.io/hostpath-provisioner/controller/agent/localpath"
 	"kubevirt.io/hostpath-provisioner/controller/agent/migrate"
 	"kubevirt.io/hostpath-provisioner/controller/agent/monitor"
 	"kubevirt.io/hostpath-provisioner/controller/kube/httpserver"
@@ -94,11 +98,23 @@ func (a *Agent) runMonitors(ctx context.Context) {
 	wg.Wait()
 }
 
-// parts returns the functions that run until the agent ends. It opens addresses and sockets, so
-// that one that cannot be opened is an error at start. The sockets come last: the kubelet calls as
-// soon as they exist.
-func (a *Agent) parts() ([]func(context.Context) error, error) {
-	var parts []func(context.Context) error
+// run runs the parts, which are those of the agent and those that listen, until the context ends.
+func (a *Agent) run(ctx context.Context, parts []func(context.Context) error) error {
+	log := klog.FromContext(ctx).WithValues("node", a.nodeName)
+	if a.driverOnly() {
+		// The provisioning loop would open them, once it knows the PVs. Later calls retry a pool
+		// that fails here, and its monitor reports it.
+		a.pools.Open()
+	}
+	if err := runTogether(klog.NewContext(ctx, log), parts...); !errors.Is(err, localpath.ErrChanged) {
+		return err
+	}
+	log.Info("The configuration changed; the next start reads it")
+	return nil
+}
+
+// parts returns the functions that run until the agent ends and listen nowhere.
+func (a *Agent) parts() (parts []func(context.Context) error) {
 	if a.loop != nil {
 		parts = append(parts, a.serveClaims)
 	} else {
@@ -110,16 +126,15 @@ func (a *Agent) parts() ([]func(context.Context) error, error) {
 	if a.localPath.file != nil {
 		parts = append(parts, a.follow)
 	}
-	var plan func() migrate.Report
-	if a.migrator != nil {
-		plan = a.migrator.Report
-	}
-	addresses, err := a.listen(newRegistry(a.collectors()...), a.checks(), func(next http.Handler) http.Handler {
-		if a.orphans != nil {
-			next = WithOrphans(a.orphans, a.pvs, next)
-		}
-		return WithPlan(plan, next)
-	})
+	return parts
+}
+
+// listen opens addresses and sockets, so that one that cannot be opened is an error at start, and
+// returns the functions that serve them. The sockets come last: the kubelet calls as soon as they
+// exist.
+func (a *Agent) listen() ([]func(context.Context) error, error) {
+	gatherer := newRegistry(a.collectors()...)
+	parts, err := a.Options.listen(gatherer, a.handler(gatherer))
 	if err != nil {
 		return nil, err
 	}
@@ -127,12 +142,41 @@ func (a *Agent) parts() ([]func(context.Context) error, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts = append(append(parts, addresses...), profiles...)
+	parts = append(parts, profiles...)
 	if a.driver == nil {
 		return parts, nil
 	}
 	sockets, err := a.Options.driver.listen(a.driver, a.kubelet)
 	return append(parts, sockets...), err
+}
+
+// Handler returns what --http-address serves. Requests for orphans and for the plan must be from a
+// loopback address.
+func (a *Agent) Handler() http.Handler { return a.handler(newRegistry(a.collectors()...)) }
+
+func (a *Agent) handler(gatherer prometheus.Gatherer) http.Handler {
+	if a.metrics.tokens {
+		gatherer = nil // without TLS, others could read the token
+	}
+	next := httpserver.Handler(gatherer, a.checks())
+	if a.orphans != nil {
+		next = WithOrphans(a.orphans, a.pvs, next)
+	}
+	var plan func() migrate.Report
+	if a.migrator != nil {
+		plan = a.migrator.Report
+	}
+	return WithPlan(plan, next)
+}
+
+// Ready returns the errors of the checks of /readyz, joined; nil if the agent is ready.
+func (a *Agent) Ready() (err error) {
+	for _, c := range a.checks() {
+		if not := c.Err(); not != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", c.Name, not))
+		}
+	}
+	return err
 }
 
 // publish publishes the capacity once the provisioning loop has started, whose requests go first.

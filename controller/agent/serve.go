@@ -64,21 +64,16 @@ func newRegistry(parts ...prometheus.Collector) *prometheus.Registry {
 }
 
 // listen opens the addresses and returns the functions that serve them. It opens them at once, so
-// that a port in use is an error at start. An empty address is not served. wrap extends the handler
-// of the health port.
-func (o *Options) listen(gatherer prometheus.Gatherer, checks []httpserver.Check,
-	wrap func(http.Handler) http.Handler) (parts []func(context.Context) error, err error) {
+// that a port in use is an error at start. An empty address is not served. health is the handler of
+// the health port.
+func (o *Options) listen(gatherer prometheus.Gatherer, health http.Handler) (parts []func(context.Context) error,
+	err error) {
 	if o.address != "" {
 		l, err := net.Listen("tcp", o.address)
 		if err != nil {
 			return nil, fmt.Errorf("--http-address %s: %w", o.address, err)
 		}
-		open := gatherer
-		if o.metrics.tokens {
-			open = nil // without TLS, others could read the token
-		}
-		handler := wrap(httpserver.Handler(open, checks))
-		parts = append(parts, func(ctx context.Context) error { return httpserver.Serve(ctx, l, handler) })
+		parts = append(parts, func(ctx context.Context) error { return httpserver.Serve(ctx, l, health) })
 	}
 	if o.metrics.address != "" {
 		l, err := o.metrics.listen()
