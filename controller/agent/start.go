@@ -39,9 +39,8 @@ func (a *Agent) serving() error { return errors.Join(*a.startup.waits.Load(), a.
 // serveClaims serves the claims of this node until the context ends. It waits for the API server
 // and for permissions; serving returns what it waits for.
 //
-// The order matters: the library registers its types before anything lists; the pools are opened
-// when the PVs of this node are known, because a PV names the pool that is expected at a path; PVs
-// are checked when the pools were opened.
+// The order matters: the pools are opened when the PVs of this node are known, because a PV names the
+// pool that is expected at a path; PVs are checked when the pools were opened.
 func (a *Agent) serveClaims(ctx context.Context) error {
 	if !a.eventually(ctx, a.info.Read) || !a.eventually(ctx, a.info.CheckPermissions) {
 		return nil

@@ -8,6 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
@@ -30,9 +32,6 @@ const (
 // never gives up, never deletes a directory because its PV could not be saved, and never lists
 // nodes. local are the claims of this node, from the Claims of the Config; the caller runs them,
 // the informers of PVs and classes, and the library.
-//
-// The library registers types with client-go's scheme, which decodes every response of the API
-// server and has no lock: until Library has returned, no part of the process may list or watch.
 func (c *Controller) Library(ctx context.Context, local cache.SharedIndexInformer) (*lib.ProvisionController, error) {
 	watched, err := newWatchedPVs(c.PVs.Informer())
 	if err != nil {
@@ -61,6 +60,19 @@ func (c *Controller) Library(ctx context.Context, local cache.SharedIndexInforme
 		lib.ResyncPeriod(claims.Resync),
 		lib.MetricsInstance(c.Config.Metrics),
 	), nil
+}
+
+// init has the library not register the types of core/v1 with client-go's scheme, as it does each
+// time that it is built. The scheme has them since its own init, decodes every response of the API
+// server, and has no lock: a registration would crash an agent of this process that reads one.
+func init() {
+	register := corev1.AddToScheme
+	corev1.AddToScheme = func(s *runtime.Scheme) error {
+		if s == scheme.Scheme {
+			return nil
+		}
+		return register(s)
+	}
 }
 
 // watchedClaims is an informer whose store only the watch changes. After it has returned a

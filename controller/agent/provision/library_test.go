@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes/scheme"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
@@ -31,13 +32,20 @@ func (r refusing) Provision(_ context.Context, o lib.ProvisionOptions) (*corev1.
 
 func (refusing) Delete(context.Context, *corev1.PersistentVolume) error { return nil }
 
-// Both libraries are set up before one of them runs: like the agent, which sets up its library
-// before anything lists or watches, because the library registers types with client-go's scheme,
-// which has no lock.
+// The second library is built while the client of the first one decodes.
 func TestLibrarySeesWhatIsWatched(t *testing.T) {
-	nextChoice, release := libraryReturnsClaim(t), libraryCreatesVolume(t)
-	t.Run("next choice", nextChoice)
-	t.Run("release", release)
+	t.Run("next choice", libraryReturnsClaim(t))
+	t.Run("release", libraryCreatesVolume(t))
+}
+
+// client-go's scheme has no lock: no part of the process may decode while the library registers.
+func TestLibraryRegistersNoTypes(t *testing.T) {
+	if n := testing.AllocsPerRun(1, func() { _ = corev1.AddToScheme(scheme.Scheme) }); n != 0 {
+		t.Errorf("what the library calls makes %v allocations: it changes the scheme of a process that decodes", n)
+	}
+	if own := runtime.NewScheme(); corev1.AddToScheme(own) != nil || !own.IsGroupRegistered("") {
+		t.Error("another scheme does not get the types of core/v1")
+	}
 }
 
 // libraryReturnsClaim returns a test where the scheduler chooses the node again, and the
