@@ -16,6 +16,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/kubernetes"
@@ -84,6 +85,8 @@ type Outside struct {
 	Client kubernetes.Interface
 	// Step is called before each change to a disk, and may block; nil is the hook of the build.
 	Step func(string)
+	// Probe is the pause between probes of a pool; 0 is two seconds. A probe reads the mount table.
+	Probe time.Duration
 }
 
 // Run runs the agent with the flags in args until the context ends. If args ask for help, Run
@@ -165,7 +168,9 @@ func (a *Agent) newPools() (err error) {
 		if err != nil {
 			return err
 		}
-		a.monitors[pool] = monitor.NewPoolMonitor(pool, a.events, events.Node(a.nodeName), a.probes, a.poolChanged)
+		m := monitor.NewPoolMonitor(pool, a.events, events.Node(a.nodeName), a.probes, a.poolChanged)
+		m.Every = a.outside.Probe
+		a.monitors[pool] = m
 		all = append(all, pool)
 	}
 	if a.pools, err = volume.NewPools(all...); err != nil {

@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -18,7 +19,8 @@ import (
 )
 
 const (
-	// probeEvery is the pause between probes of a pool. One opens the pool when its disk is back.
+	// probeEvery is the pause between probes of a pool, unless its monitor has another. A probe opens
+	// the pool when its disk is back.
 	probeEvery = 2 * time.Second
 	// purgeAfter is the delay of a purge after a call of Purge. Deletions in that time are in one
 	// purge, and new volumes have a PV, so their records are written once.
@@ -48,6 +50,8 @@ type PoolMonitor struct {
 	// Changed is called when the pool becomes ready or not ready, and after each
 	// purge, which may free space. It must not block.
 	Changed func()
+	// Every is the pause between probes; 0 is probeEvery.
+	Every time.Duration
 
 	lastProbe prometheus.Gauge // time of the last successful probe
 	wake      chan struct{}
@@ -121,7 +125,7 @@ func (m *PoolMonitor) probe(ctx context.Context) {
 				log.Info("Warning: " + w)
 			}
 		}
-		if !sleep.For(ctx, probeEvery) {
+		if !sleep.For(ctx, cmp.Or(m.Every, probeEvery)) {
 			return
 		}
 	}
