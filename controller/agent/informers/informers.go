@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 )
 
 // New returns an informer as cache.NewSharedIndexInformer does, which keeps objects without their
@@ -48,36 +50,32 @@ func OnKey(changed func(key string)) cache.ResourceEventHandler {
 }
 
 // Run runs the informers until the context ends. It calls check when all of them have
-// read their objects, and after each later change. Calls of check do not overlap. It
+// read their objects, and after later changes, once for those during a call. It
 // returns an error at once if an informer has run before.
 func Run(ctx context.Context, check func(), all ...cache.SharedIndexInformer) error {
-	synced := make([]cache.InformerSynced, 0, len(all))
+	changed, synced := make(chan struct{}, 1), make([]cache.DoneChecker, 0, len(all))
+	wake := func(any) { sleep.Wake(changed) } // check is not called here: it may make requests
 	for _, i := range all {
-		synced = append(synced, i.HasSynced)
-	}
-	var mu sync.Mutex
-	again := func(any) {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, is := range synced {
-			if !is() {
-				return // the call below follows
-			}
-		}
-		check()
-	}
-	for _, i := range all {
-		if _, err := i.AddEventHandler(OnChange(again)); err != nil {
+		if _, err := i.AddEventHandler(OnChange(wake)); err != nil {
 			return fmt.Errorf("watch for changes: %w", err)
 		}
+		synced = append(synced, i.HasSyncedChecker())
 	}
 	var wg sync.WaitGroup
 	for _, i := range all {
 		wg.Go(func() { i.RunWithContext(ctx) })
 	}
-	wg.Go(func() { // the handlers may have run before that
-		if cache.WaitForCacheSync(ctx.Done(), synced...) {
-			again(nil)
+	wg.Go(func() {
+		if !cache.WaitFor(ctx, "", synced...) {
+			return
+		}
+		for {
+			check()
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+			}
 		}
 	})
 	wg.Wait()

@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"maps"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -67,9 +68,10 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		return collectPool(pool)
 	}, notReady)
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	last := maps.Clone(c.onOS)
+	c.mu.Unlock()
 	for _, pool := range c.pools {
-		onOS, known := c.onOS[pool]
+		onOS, known := last[pool]
 		if !known {
 			continue
 		}

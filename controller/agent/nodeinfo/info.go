@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/controller/kube/permissions"
+	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 )
 
 // Info is the node, the identity of its cluster, and the agent's permissions. Make it with New.
@@ -27,9 +27,9 @@ type Info struct {
 	client kubernetes.Interface
 	name   string
 	node   *corev1.Node // set by Read
-	// last is the node as it was read last. reading guards the reads after the first.
+	// last is the node as it was read last. A read after the first takes the turn reading.
 	last    atomic.Pointer[registration]
-	reading sync.Mutex
+	reading sleep.Turn
 	// cluster is the UID of the namespace kube-system, nil if it is unknown.
 	cluster   atomic.Pointer[string]
 	lacking   atomic.Pointer[[]permissions.Permission] // as last checked; nil before that
@@ -47,7 +47,7 @@ type registration struct {
 
 // New returns an Info of the node of that name. Read reads it.
 func New(client kubernetes.Interface, name string) *Info {
-	return &Info{client: client, name: name}
+	return &Info{client: client, name: name, reading: sleep.NewTurn()}
 }
 
 // Read reads the node and the cluster's identity.
@@ -77,8 +77,10 @@ func registrationOf(node *corev1.Node) *registration {
 // maxAge. They stay as they are while there is no Node, or while it cannot be read; the hostname
 // also while the Node has none.
 func (i *Info) ReadAgain(ctx context.Context, maxAge time.Duration) {
-	i.reading.Lock()
-	defer i.reading.Unlock()
+	if !i.reading.Take(ctx) {
+		return
+	}
+	defer i.reading.Release()
 	was := i.last.Load()
 	if time.Since(was.at) < maxAge {
 		return

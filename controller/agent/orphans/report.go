@@ -2,6 +2,7 @@ package orphans
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -105,8 +106,9 @@ func (o *Checker) Describe(out chan<- *prometheus.Desc) { out <- orphansDesc }
 // without access to the disk, and nothing for a pool that was not ready then.
 func (o *Checker) Collect(out chan<- prometheus.Metric) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	for pool, f := range o.last {
+	last := maps.Clone(o.last)
+	o.mu.Unlock()
+	for pool, f := range last {
 		if !f.checked {
 			continue
 		}

@@ -1,5 +1,5 @@
-// Package sleep lets a controller's loop wait for a duration, a signal, or the end of its context,
-// whichever comes first.
+// Package sleep lets a goroutine of a controller wait for a duration, a signal or its turn, or for the
+// end of its context if that is earlier.
 package sleep
 
 import (
@@ -32,3 +32,25 @@ func Wake(wake chan<- struct{}) {
 	default:
 	}
 }
+
+// Turn is a lock that its owner may hold over a request or a sleep. NewTurn makes it. It is a channel
+// because a goroutine that waits for a sync.Mutex does not stop when its context ends, and in a
+// bubble of testing/synctest it stops the clock, so that the sleep of the owner never ends.
+type Turn chan struct{}
+
+// NewTurn returns a Turn that no goroutine has.
+func NewTurn() Turn { return make(Turn, 1) }
+
+// Take waits for the turn. It returns false if the context ended before that; otherwise the caller
+// calls Release.
+func (t Turn) Take(ctx context.Context) bool {
+	select {
+	case t <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Release gives the turn to the next goroutine that waits for it.
+func (t Turn) Release() { <-t }

@@ -28,3 +28,28 @@ func TestSleep(t *testing.T) {
 		}
 	})
 }
+
+// The clock goes on while a goroutine sleeps in its turn and others wait for theirs.
+func TestTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turn, begin := sleep.NewTurn(), time.Now()
+		for range 3 {
+			go func() {
+				if turn.Take(t.Context()) {
+					defer turn.Release()
+					time.Sleep(time.Minute)
+				}
+			}()
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if turn.Take(ctx) {
+			t.Error("two have the turn")
+		}
+		time.Sleep(time.Hour)
+		if !turn.Take(t.Context()) || time.Since(begin) != time.Hour+time.Second {
+			t.Error("those that had the turn did not release it")
+		}
+	})
+}

@@ -39,14 +39,14 @@ func (r *Reconciler) Describe(out chan<- *prometheus.Desc) { out <- pvsDesc }
 
 // Collect implements prometheus.Collector. A process that does not lead exports zeros.
 func (r *Reconciler) Collect(out chan<- prometheus.Metric) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	sum := tally{}
+	r.mu.Lock()
 	for _, t := range r.counts {
 		for s, n := range t {
 			sum[s] += n
 		}
 	}
+	r.mu.Unlock()
 	for _, s := range []state{kept, removing, released} {
 		out <- prometheus.MustNewConstMetric(pvsDesc, prometheus.GaugeValue, float64(sum[s]), string(s))
 	}
