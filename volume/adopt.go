@@ -97,7 +97,7 @@ func (p *Pool) Born(name string) (time.Time, error) {
 		if st.Mask&unix.STATX_BTIME == 0 {
 			return time.Time{}, nil
 		}
-		return time.Unix(st.Btime.Sec, int64(st.Btime.Nsec)).UTC(), nil
+		return p.config.FileTime(time.Unix(st.Btime.Sec, int64(st.Btime.Nsec)).UTC()), nil
 	})
 }
 

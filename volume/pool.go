@@ -58,6 +58,9 @@ type Config struct {
 	// Step is called before each change to the disk, with its name; tests stop there. It
 	// must not call the pool. nil does nothing.
 	Step func(name string)
+	// FileTime returns what a time that the kernel wrote to the filesystem is by the clock of this
+	// process, with which it is compared; tests have invented clocks. nil returns the same.
+	FileTime func(time.Time) time.Time
 }
 
 // Pool is a directory whose children are volumes. A Pool changes nothing outside that
@@ -108,6 +111,9 @@ func New(c Config) (*Pool, error) {
 	}
 	if c.Step == nil {
 		c.Step = func(string) {}
+	}
+	if c.FileTime == nil {
+		c.FileTime = func(t time.Time) time.Time { return t }
 	}
 	p := &Pool{config: c, path: filepath.Join("/", c.Path), trash: trash.New(c.PurgeRate, c.Step)}
 	p.records = record.NewStore(p.left)

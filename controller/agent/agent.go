@@ -87,6 +87,8 @@ type Outside struct {
 	Step func(string)
 	// Probe is the pause between probes of a pool; 0 is two seconds. A probe reads the mount table.
 	Probe time.Duration
+	// FileTime is that of volume.Config: a time of the kernel by the clock of the agent.
+	FileTime func(time.Time) time.Time
 }
 
 // Run runs the agent with the flags in args until the context ends. If args ask for help, Run
@@ -187,7 +189,7 @@ func (a *Agent) newPool(at DataDir) (pool *volume.Pool, err error) {
 		Reserve: contract.WholeBytes(&a.reserve), Overcommit: a.overcommit, PurgeRate: a.purgeRate,
 		EnableBtrfsQuota: a.btrfsQuota,
 		Holder:           fmt.Sprintf("hostpath-provisioner (CSI driver) on node %s (host %s)", a.nodeName, hostname()),
-		Step:             a.outside.Step,
+		Step:             a.outside.Step, FileTime: a.outside.FileTime,
 	}
 	if !a.driverOnly() {
 		c.Holder = provision.Holder(a.nodeName, hostname())
