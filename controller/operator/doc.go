@@ -21,6 +21,7 @@
 //	installations.go leaves the cluster to another installation
 //	settings.go      the environment of the operator
 //	manager.go       what is cached and watched
+//	outside.go       what an operator shares with its process: addresses, metrics
 //	monitoring.go    the objects for Prometheus
 //	openshift.go     the constraints of the agents' pods, and the TLS profile
 package operator

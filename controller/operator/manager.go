@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"slices"
 	"time"
@@ -27,7 +26,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	registry "sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -41,11 +39,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/operator/tlsprofile"
 	"kubevirt.io/hostpath-provisioner/controller/operator/waiting"
 )
-
-// Addresses are those on which the operator listens; "0" is none.
-type Addresses struct {
-	Health, Metrics, Webhook string
-}
 
 // webhookName is the name of the webhook's configuration.
 const webhookName = "hostpathprovisioner.kubevirt.io"
@@ -61,10 +54,11 @@ func Scheme() (*runtime.Scheme, error) {
 
 // Run reconciles until the context ends. Of several operators one does; another takes over from it.
 func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) error {
-	types, err := Scheme()
-	if err != nil {
-		return err
-	}
+	return s.RunIn(ctx, config, Outside{Listen: &a, Metrics: registry.Registry})
+}
+
+// RunIn is Run for an operator that is not alone in its process.
+func (s Settings) RunIn(ctx context.Context, config *rest.Config, outside Outside) error {
 	direct := rest.CopyConfig(config)
 	// the client's own defaults let the volumes of one node delay waiting claims for minutes
 	direct.QPS, direct.Burst = 20, 40
@@ -72,29 +66,14 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 	if err != nil {
 		return err
 	}
-	cached := s.cached()
-	cached.NewInformer = s.informers(live)
 	profile := tlsprofile.New(s.TLS)
-	mgr, err := manager.New(config, manager.Options{
-		Scheme: types, Cache: cached,
-		Client:         client.Options{Cache: &client.CacheOptions{Unstructured: true}},
-		LeaderElection: true, LeaderElectionID: lease, LeaderElectionNamespace: s.Namespace,
-		LeaderElectionReleaseOnCancel: true,
-		HealthProbeBindAddress:        a.Health, LivenessEndpointName: "/livez", ReadinessEndpointName: "/readyz",
-		Metrics: server.Options{BindAddress: a.Metrics, SecureServing: true,
-			TLSOpts: []func(*tls.Config){profile.Serve}},
-		GracefulShutdownTimeout: new(5 * time.Second),
-	})
+	mgr, err := s.manager(ctx, config, live, profile, outside)
 	if err != nil {
-		return err
-	}
-	if err := errors.Join(mgr.AddHealthzCheck("process", healthz.Ping),
-		mgr.AddReadyzCheck("process", healthz.Ping)); err != nil {
 		return err
 	}
 	r := newReconciler(s, mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("operator-controller"), profile,
 		time.Now)
-	if err := errors.Join(r.watch(mgr), r.serve(mgr, a.Webhook), r.keepMonitoring(mgr),
+	if err := errors.Join(r.watch(mgr), r.serve(mgr, outside), r.keepMonitoring(mgr, outside),
 		r.keepConstraints(mgr)); err != nil {
 		return err
 	}
@@ -107,7 +86,7 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 	}
 	nodes := &nodegone.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: recorder,
 		Grace: r.nodeGoneGrace}
-	if err := errors.Join(nodes.Register(mgr), registry.Registry.Register(nodes)); err != nil {
+	if err := errors.Join(nodes.Register(mgr), outside.register(nodes)); err != nil {
 		return err
 	}
 	templates := &templatenodes.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: r.Events,
@@ -123,6 +102,49 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 	return mgr.Start(ctx)
 }
 
+// manager returns a manager without controllers.
+func (s Settings) manager(ctx context.Context, config *rest.Config, live kubernetes.Interface,
+	profile *tlsprofile.Source, outside Outside) (manager.Manager, error) {
+	types, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	options := manager.Options{
+		Scheme: types, Cache: s.cached(),
+		Client:         client.Options{Cache: &client.CacheOptions{Unstructured: true}},
+		LeaderElection: true, LeaderElectionID: lease, LeaderElectionNamespace: s.Namespace,
+		LeaderElectionReleaseOnCancel: true,
+		LivenessEndpointName:          "/livez", ReadinessEndpointName: "/readyz",
+		GracefulShutdownTimeout: new(5 * time.Second),
+		NewCache: func(c *rest.Config, o cache.Options) (cache.Cache, error) {
+			made, err := cache.New(c, o)
+			return endingCache{made, ctx}, err
+		},
+	}
+	options.Cache.NewInformer = s.informers(live)
+	outside.manage(&options, profile.Serve)
+	mgr, err := manager.New(config, options)
+	if err != nil {
+		return nil, err
+	}
+	return mgr, errors.Join(mgr.AddHealthzCheck("process", healthz.Ping), mgr.AddReadyzCheck("process", healthz.Ping))
+}
+
+// endingCache reports that it is filled once the operator is stopped. A manager that is stopped
+// before its caches are filled waits for that in a loop without a pause, and without an end.
+type endingCache struct {
+	cache.Cache
+	running context.Context
+}
+
+// WaitForCacheSync implements cache.Cache.
+func (c endingCache) WaitForCacheSync(ctx context.Context) bool {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.running, cancel)()
+	return c.Cache.WaitForCacheSync(ctx) || c.running.Err() != nil
+}
+
 // validator decides about changes. All that it reads is cached: every client that reaches the
 // webhook may ask.
 func (r *Reconciler) validator() *admission.Validator {
@@ -136,9 +158,15 @@ func (r *Reconciler) validator() *admission.Validator {
 }
 
 // serve has the manager serve the admission of changes.
-func (r *Reconciler) serve(mgr ctrl.Manager, address string) error {
+func (r *Reconciler) serve(mgr ctrl.Manager, outside Outside) error {
+	if outside.Listen == nil {
+		if outside.Admission != nil {
+			outside.Admission(r.validator())
+		}
+		return nil
+	}
 	certificate := client.ObjectKey{Namespace: r.Namespace, Name: admission.Secret}
-	s, err := admission.Server(address, mgr.GetClient(), certificate, r.Profile.Serve, r.validator())
+	s, err := admission.Server(outside.Listen.Webhook, mgr.GetClient(), certificate, r.Profile.Serve, r.validator())
 	if err != nil {
 		return err
 	}

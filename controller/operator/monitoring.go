@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	registry "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/yaml"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
@@ -25,8 +24,8 @@ import (
 
 // keepMonitoring exports metrics of the resource, and keeps the monitoring objects while the
 // cluster has the Prometheus operator.
-func (r *Reconciler) keepMonitoring(mgr ctrl.Manager) error {
-	if err := registry.Registry.Register(metrics.Collector{Elected: mgr.Elected(), Read: r.state}); err != nil {
+func (r *Reconciler) keepMonitoring(mgr ctrl.Manager, outside Outside) error {
+	if err := outside.register(metrics.Collector{Elected: mgr.Elected(), Read: r.state}); err != nil {
 		return err
 	}
 	objects, err := r.monitored(&v1beta1.HostPathProvisioner{})
