@@ -52,6 +52,8 @@ type Config struct {
 	ConfigMap string
 	// Interval is the longest time between two passes.
 	Interval time.Duration
+	// Devices is the block devices of the node; nil is those of this machine.
+	Devices Devices
 }
 
 // Controller offers the devices of a node.
@@ -62,7 +64,7 @@ type Controller struct {
 	wiped atomic.Int64 // bytes, since the start
 
 	// For the goroutine of Run alone.
-	watched  *disk.Watcher           // of the directory of devices, nil if it is not watched
+	watched  Watcher                 // of the directory of devices, nil if it is not watched
 	goneFrom map[types.UID]time.Time // PVs without a device
 	wipes    map[string]bool         // Leases of the node
 
@@ -79,6 +81,9 @@ type Controller struct {
 
 // New returns a Controller. Run starts it.
 func New(c Config) *Controller {
+	if c.Devices == nil {
+		c.Devices = hostDevices{}
+	}
 	return &Controller{
 		Config: c, node: c.Node, wake: make(chan struct{}, 1), goneFrom: map[types.UID]time.Time{},
 		seen: errors.New("the API server and the devices were not read yet"),
@@ -133,7 +138,7 @@ func (c *Controller) observe(s *spec) {
 	if s == nil {
 		return
 	}
-	w, err := disk.Watch(s.dir, s.filter, func() { sleep.Wake(c.wake) })
+	w, err := c.Devices.Watch(s.dir, s.filter, func() { sleep.Wake(c.wake) })
 	if err != nil {
 		klog.Background().Error(err, "New devices are found at the next interval", "interval", c.Interval)
 		return

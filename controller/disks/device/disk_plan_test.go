@@ -85,7 +85,7 @@ func (b *bench) find(c *Controller) found {
 		b.Fatal(err)
 	}
 	f := found{node: node, spec: s, pvs: pvs, now: time.Now()}
-	if err := f.readDevices(); err != nil {
+	if err := f.readDevices(hostDevices{}); err != nil {
 		b.Fatal(err)
 	}
 	return f

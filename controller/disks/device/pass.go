@@ -56,7 +56,7 @@ func (c *Controller) compare(ctx context.Context) error {
 		return err
 	}
 	f := found{node: node, spec: s, pvs: pvs, gone: c.goneFrom, now: time.Now()}
-	if err := f.readDevices(); err != nil {
+	if err := f.readDevices(c.Devices); err != nil {
 		err = fmt.Errorf("%s of ConfigMap %s/%s: %w", keyDir, c.Namespace, s.configMap, err)
 		c.warn(ctx, nil, "dir", events.DeviceConfigInvalid, err.Error())
 		return err
@@ -76,15 +76,15 @@ func (c *Controller) compare(ctx context.Context) error {
 
 // readDevices reads the devices that the ConfigMap selects, and those at the paths of PVs. The
 // error is that of the directory.
-func (f *found) readDevices() (err error) {
+func (f *found) readDevices(devices Devices) (err error) {
 	if f.spec != nil {
-		if f.devices, err = disk.List(f.spec.dir, f.spec.filter); err != nil {
+		if f.devices, err = devices.List(f.spec.dir, f.spec.filter); err != nil {
 			return err
 		}
 	}
 	f.at = map[string]disk.Device{}
 	for _, pv := range f.pvs {
-		f.at[localPath(pv)] = disk.At(localPath(pv))
+		f.at[localPath(pv)] = devices.At(localPath(pv))
 	}
 	return nil
 }

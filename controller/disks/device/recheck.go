@@ -24,7 +24,7 @@ func (c *Controller) takeDisk(ctx context.Context, t target) error {
 	var busy error
 	if err := live.EachPV(ctx, c.Client, func(other *corev1.PersistentVolume) bool {
 		if other.UID != t.uid() {
-			busy = onDevice(other, t)
+			busy = onDevice(c.Devices, other, t)
 		}
 		return busy == nil
 	}); err != nil {
@@ -47,7 +47,7 @@ func (c *Controller) takeDisk(ctx context.Context, t target) error {
 // onDevice returns a BusyError if a PV may be on the device. It returns nil if the PV is on another
 // device, or is another node's and that node does not reach the disk. A PV with the node's label
 // may be on the device, whatever hostname it requires.
-func onDevice(pv *corev1.PersistentVolume, t target) error {
+func onDevice(devices Devices, pv *corev1.PersistentVolume, t target) error {
 	d := t.device
 	path, labelled := localPath(pv), pv.Labels[LabelNodeOlder] == contract.LabelValue(t.node.Name)
 	if !labelled && recorded(pv).IsOf(d.Identity) {
@@ -60,9 +60,9 @@ func onDevice(pv *corev1.PersistentVolume, t target) error {
 	if id := recorded(pv).LastingID(); labelled && id != "" && id == d.Identity {
 		return inUse(d, "PV %s was made for the disk %s, and names %s", pv.Name, id, path)
 	}
-	n, err := disk.Resolve(path)
+	n, err := devices.Resolve(path)
 	switch {
-	case err == nil && disk.Overlap(n, d.Number):
+	case err == nil && devices.Overlap(n, d.Number):
 		return inUse(d, "PV %s is on it, at %s", pv.Name, path)
 	case err != nil && !labelled && !errors.Is(err, disk.ErrNotADevice) && isBlock(pv):
 		return inUse(d, "PV %s is a block volume of this node, and its device %s cannot be read, so it may be this one: "+

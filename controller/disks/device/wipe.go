@@ -42,13 +42,13 @@ func (c *Controller) wipeNew(ctx context.Context, t *target, report func(disk.Pr
 		return err
 	}
 	if clean {
-		if found, err := disk.Probe(ctx, d, s.wipe); err != nil {
+		if found, err := c.Devices.Probe(ctx, d, s.wipe); err != nil {
 			return err
 		} else if !found.Found() {
 			return c.takeDisk(ctx, *t)
 		}
 	}
-	x, err := disk.Open(d)
+	x, err := c.Devices.Open(d)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (c *Controller) wipeNew(ctx context.Context, t *target, report func(disk.Pr
 // mayWipe refuses a device that carries data. It opens the device to read only: closing a
 // device that was open to be written makes udev probe it once more.
 func (c *Controller) mayWipe(ctx context.Context, d disk.Device, s *spec) error {
-	found, err := disk.Probe(ctx, d, s.wipe)
+	found, err := c.Devices.Probe(ctx, d, s.wipe)
 	if err == nil && found.Found() && !s.existing {
 		return refusal(d, found, s)
 	}
@@ -74,7 +74,7 @@ func (c *Controller) mayWipe(ctx context.Context, d disk.Device, s *spec) error 
 
 // checkEmpty refuses a device that carries data, unless the ConfigMap allows to wipe it. It reads
 // more than mayWipe, because the device is open exclusively by now.
-func (c *Controller) checkEmpty(ctx context.Context, x *disk.Exclusive, d disk.Device, s *spec) error {
+func (c *Controller) checkEmpty(ctx context.Context, x Exclusive, d disk.Device, s *spec) error {
 	if s.existing {
 		return nil
 	}
@@ -124,7 +124,7 @@ func (c *Controller) create(ctx context.Context, t target) error {
 		if there == nil || there.DeletionTimestamp != nil && localPath(there) == d.Path {
 			return &disk.BusyError{Path: d.Path, Why: fmt.Sprintf("wiped; PV %s is still being deleted", name)}
 		}
-		if n, err := disk.Resolve(localPath(there)); err == nil && n == d.Number && !excludesNode(there, t.node) {
+		if n, err := c.Devices.Resolve(localPath(there)); err == nil && n == d.Number && !excludesNode(there, t.node) {
 			return nil
 		}
 	}
@@ -141,7 +141,7 @@ func (c *Controller) release(ctx context.Context, t target, report func(disk.Pro
 }
 
 func (c *Controller) wipeReleased(ctx context.Context, t target, report func(disk.Progress)) error {
-	x, err := disk.Open(t.device)
+	x, err := c.Devices.Open(t.device)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (c *Controller) deleteWiped(ctx context.Context, t target) error {
 
 // wipe wipes and verifies a device, and notes that. version is that of its PV, if it has one.
 func (c *Controller) wipe(
-	ctx context.Context, x *disk.Exclusive, t target, version string, report func(disk.Progress),
+	ctx context.Context, x Exclusive, t target, version string, report func(disk.Progress),
 ) error {
 	began := time.Now()
 	if err := x.Wipe(ctx, t.spec.wipe, report); err != nil {
