@@ -20,14 +20,15 @@ const (
 // buffer is memory that a device can write to without the page cache: it begins at a page.
 type buffer []byte
 
-// buffers is the pool of the process: the bound of memory is that of the process, too.
-var buffers = newPool(maxBuffers)
-
-// pool has a bounded number of buffers. It allocates one when it is first needed, and keeps it.
+// pool is the bound of the buffers that are in use at once. Those that are not are in idle.
 type pool struct {
 	turns chan struct{} // one for each buffer in use
-	mu    sync.Mutex
-	idle  []buffer // guarded by mu
+}
+
+// idle has the buffers that are not in use. One is allocated when it is first needed, and kept.
+var idle struct {
+	sync.Mutex
+	buffers []buffer
 }
 
 func newPool(most int) *pool { return &pool{turns: make(chan struct{}, most)} }
@@ -41,11 +42,11 @@ func (p *pool) take(ctx context.Context) (buffer, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if last := len(p.idle) - 1; last >= 0 {
-		b := p.idle[last]
-		p.idle = p.idle[:last]
+	idle.Lock()
+	defer idle.Unlock()
+	if last := len(idle.buffers) - 1; last >= 0 {
+		b := idle.buffers[last]
+		idle.buffers = idle.buffers[:last]
 		return b, nil
 	}
 	b, err := unix.Mmap(-1, 0, int(bufferBytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
@@ -57,20 +58,20 @@ func (p *pool) take(ctx context.Context) (buffer, error) {
 
 // give takes a buffer back.
 func (p *pool) give(b buffer) {
-	p.mu.Lock()
-	p.idle = append(p.idle, b)
-	p.mu.Unlock()
+	idle.Lock()
+	idle.buffers = append(idle.buffers, b)
+	idle.Unlock()
 	<-p.turns
 }
 
 // read reads a range of the device, all of it, and calls use with what it read. The range has at
 // most bufferBytes; use must not keep the data.
 func (x *Exclusive) read(ctx context.Context, r span, use func(data []byte) error) error {
-	b, err := buffers.take(ctx)
+	b, err := x.machine.buffers.take(ctx)
 	if err != nil {
 		return err
 	}
-	defer buffers.give(b)
+	defer x.machine.buffers.give(b)
 	data, err := x.readAt(b, r)
 	if err != nil {
 		return err

@@ -59,35 +59,24 @@ const extendedBytes = 4096
 
 // Resolve returns the number of the device that the path leads to. It does not open the device.
 // The error is ErrNotADevice if the path leads to something else.
-func Resolve(path string) (Number, error) {
-	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
-		return Number{}, &os.PathError{Op: "stat", Path: path, Err: err}
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFBLK {
-		return Number{}, fmt.Errorf("%s: %w", path, ErrNotADevice)
-	}
-	return numberOf(st.Rdev), nil
-}
-
-func numberOf(dev uint64) Number { return Number{unix.Major(dev), unix.Minor(dev)} }
+func (m *Machine) Resolve(path string) (Number, error) { return m.kernel.Resolve(path) }
 
 // At reads the device that the path leads to. It never opens what is not a block device. A device
 // that cannot be read has an Err.
-func At(path string) Device {
+func (m *Machine) At(path string) Device {
 	d := Device{Path: path}
-	if d.Number, d.Err = Resolve(path); d.Err != nil {
+	if d.Number, d.Err = m.Resolve(path); d.Err != nil {
 		return d
 	}
-	fd, err := openSame(path, unix.O_RDONLY, d.Number)
+	file, err := m.openSame(path, unix.O_RDONLY, d.Number)
 	if err != nil {
 		d.Err = err
 		return d
 	}
-	defer unix.Close(fd)
-	d.Sequence = sequence(fd)
-	d.Attachment = attachment(d.Sequence)
-	if d.Bytes, d.Err = size(fd); d.Err != nil {
+	defer file.Close()
+	d.Sequence = file.Sequence()
+	d.Attachment = m.attachment(d.Sequence)
+	if d.Bytes, d.Err = file.Size(); d.Err != nil {
 		d.Err = &os.PathError{Op: "read the size of", Path: path, Err: d.Err}
 		return d
 	}
@@ -95,37 +84,39 @@ func At(path string) Device {
 		d.Err = fmt.Errorf("%s: no medium: the size is 0", path)
 		return d
 	}
-	if d.Bytes <= extendedBytes && partition(attributes(d.Number)) > 0 {
+	if d.Bytes <= extendedBytes && partition(m.attributes(d.Number)) > 0 {
 		d.Err = fmt.Errorf("%s: a partition of %d bytes is an extended one: "+
 			"its logical partitions can be offered, and it cannot", path, d.Bytes)
 		return d
 	}
-	d.ReadOnly, d.Removable = readOnly(fd), removable(d.Number)
-	d.identify()
+	d.ReadOnly, d.Removable = file.ReadOnly(), m.removable(d.Number)
+	m.identify(&d)
 	return d
 }
 
-// openSame opens the path and returns the descriptor if it is the block device with that number.
-// The caller closes it.
-func openSame(path string, flags int, n Number) (int, error) {
-	fd, err := unix.Open(path, flags|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+// openSame opens the path and returns the file if it is the block device with that number. The
+// caller closes it.
+func (m *Machine) openSame(path string, flags int, n Number) (File, error) {
+	file, err := m.kernel.Open(path, flags)
 	if err != nil {
-		return -1, &os.PathError{Op: "open", Path: path, Err: err}
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		unix.Close(fd)
-		return -1, &os.PathError{Op: "stat", Path: path, Err: err}
+	now, err := file.Number()
+	if err != nil && !errors.Is(err, ErrNotADevice) {
+		file.Close()
+		return nil, &os.PathError{Op: "stat", Path: path, Err: err}
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFBLK || numberOf(st.Rdev) != n {
-		unix.Close(fd)
-		return -1, fmt.Errorf("%s: %w", path, ErrChanged)
+	if err != nil || now != n {
+		file.Close()
+		return nil, fmt.Errorf("%s: %w", path, ErrChanged)
 	}
-	return fd, nil
+	return file, nil
 }
 
 // attributes is the kernel's directory of a device.
-func attributes(n Number) string { return filepath.Join("/sys/dev/block", n.String()) }
+func (m *Machine) attributes(n Number) string {
+	return filepath.Join(m.root, "/sys/dev/block", n.String())
+}
 
 // attribute reads one, "" if the device does not have it.
 func attribute(dir, name string) string {
@@ -142,8 +133,8 @@ func partition(dir string) int {
 	return n
 }
 
-func disk(n Number) string {
-	dir := attributes(n)
+func (m *Machine) disk(n Number) string {
+	dir := m.attributes(n)
 	real, err := filepath.EvalSymlinks(dir)
 	switch {
 	case err != nil:
@@ -155,9 +146,9 @@ func disk(n Number) string {
 }
 
 // Overlap reports whether two numbers are one device, or a disk and a partition of it.
-func Overlap(a, b Number) bool {
-	whole := partition(attributes(a)) == 0 || partition(attributes(b)) == 0
-	return a == b || whole && disk(a) == disk(b)
+func (m *Machine) Overlap(a, b Number) bool {
+	whole := partition(m.attributes(a)) == 0 || partition(m.attributes(b)) == 0
+	return a == b || whole && m.disk(a) == m.disk(b)
 }
 
-func removable(n Number) bool { return attribute(disk(n), "removable") == "1" }
+func (m *Machine) removable(n Number) bool { return attribute(m.disk(n), "removable") == "1" }

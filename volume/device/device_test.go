@@ -90,9 +90,8 @@ func TestIdentity(t *testing.T) {
 
 // Two devices with one WWN are one disk by two paths; two with one serial number may be two disks.
 func TestTwins(t *testing.T) {
-	before := sysBlock
-	sysBlock = t.TempDir()
-	t.Cleanup(func() { sysBlock = before })
+	m := NewMachine(t.TempDir(), linux{})
+	disks := filepath.Join(m.root, "/sys/block")
 	for name, attributes := range map[string]map[string]string{
 		"sda":     {"device/wwid": "naa.5000c500a1b2c3d4", "dev": "8:0", "sda2/dev": "8:2"},
 		"sdb":     {"device/wwid": "naa.5000c500a1b2c3d4", "dev": "8:16", "sdb2/dev": "8:18"},
@@ -102,7 +101,7 @@ func TestTwins(t *testing.T) {
 		"nvme0n1": {"wwid": "nvme.8086-1234", "dev": "259:0", "nvme0n1p2/dev": "259:2"},
 		"nvme1n1": {"wwid": "nvme.8086-1234", "dev": "259:8", "nvme1n1p2/dev": "259:10"},
 	} {
-		writeAttributes(t, filepath.Join(sysBlock, name), attributes)
+		writeAttributes(t, filepath.Join(disks, name), attributes)
 	}
 	for name, row := range map[string]struct {
 		part   int
@@ -115,9 +114,9 @@ func TestTwins(t *testing.T) {
 		"vda":     {0, []Number{{252, 16}}, false},
 		"nvme0n1": {2, []Number{{259, 10}}, false},
 	} {
-		dir := filepath.Join(sysBlock, name)
+		dir := filepath.Join(disks, name)
 		id, kind := identityIn(dir)
-		if got := twins(dir, row.part, id); !slices.Equal(got, row.twin) || unique(kind, id) != row.unique {
+		if got := m.twins(dir, row.part, id); !slices.Equal(got, row.twin) || unique(kind, id) != row.unique {
 			t.Errorf("%s: twins %v, unique %v, want %v and %v", name, got, unique(kind, id), row.twin, row.unique)
 		}
 	}

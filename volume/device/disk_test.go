@@ -184,9 +184,9 @@ func TestDiskWipeIsCancelled(t *testing.T) {
 // The disks of a large node are all probed and wiped at once: the memory for that does not grow
 // with their number.
 func TestDiskManyAtOnce(t *testing.T) {
-	before := buffers
-	buffers = newPool(3)
-	t.Cleanup(func() { buffers = before })
+	before := this.buffers
+	this.buffers, idle.buffers = newPool(3), nil
+	t.Cleanup(func() { this.buffers = before })
 	var all sync.WaitGroup
 	for range 24 {
 		d := attach(t, 16*mebibyte)
@@ -210,8 +210,8 @@ func TestDiskManyAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if made := len(buffers.idle); made != 3 || len(buffers.turns) > 0 {
-		t.Errorf("%d buffers were made and %d not given back, want 3 and 0", made, len(buffers.turns))
+	if made, kept := len(idle.buffers), len(this.buffers.turns); made != 3 || kept > 0 {
+		t.Errorf("%d buffers were made and %d not given back, want 3 and 0", made, kept)
 	}
 }
 

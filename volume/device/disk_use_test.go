@@ -116,7 +116,7 @@ func parted(t *testing.T, length int64) (path, part string) {
 	if err := addPartition(int(f.Fd()), mebibyte, length); err != nil {
 		t.Fatal(err)
 	}
-	parts := partitions(attributes(At(path).Number))
+	parts := partitions(this.attributes(At(path).Number))
 	if len(parts) != 1 {
 		t.Fatalf("partitions %q", parts)
 	}
@@ -189,7 +189,7 @@ func TestDiskPartitionMounted(t *testing.T) {
 	if err := x.Wipe(t.Context(), Zero, nothing); err != nil {
 		t.Fatal(err)
 	}
-	if parts := partitions(attributes(d.Number)); len(parts) > 0 {
+	if parts := partitions(this.attributes(d.Number)); len(parts) > 0 {
 		t.Errorf("the kernel still has %q of the wiped disk", parts)
 	}
 }

@@ -9,7 +9,8 @@
 //	wipe.go        Wipe: writes zeros or discards, and reads back
 //	ranges.go      which bytes a mode wipes
 //	buffer.go      the memory of all wipes and probes
-//	ioctl.go       calls of the kernel that golang.org/x/sys lacks
+//	machine.go     Machine: whose devices; Kernel: the calls that a simulation replaces
+//	kernel.go      those of Linux
 //
 // A device is a major and a minor number. Its path is how a user names it, and may be a link; the
 // kernel can give the number to another disk once the first one is gone. Every write therefore

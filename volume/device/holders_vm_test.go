@@ -108,7 +108,7 @@ func TestVMPartitions(t *testing.T) {
 			if err := x.Wipe(t.Context(), Quick, func(Progress) {}); err != nil {
 				t.Fatal(err)
 			}
-			if parts := partitions(attributes(d.Number)); len(parts) > 0 {
+			if parts := partitions(this.attributes(d.Number)); len(parts) > 0 {
 				t.Errorf("the kernel still has %q of the wiped disk", parts)
 			}
 			if s, err := x.Signature(t.Context(), Zero); err != nil || s.Found() {

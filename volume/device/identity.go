@@ -7,9 +7,6 @@ import (
 	"strings"
 )
 
-// sysBlock lists the disks of the machine, without their partitions. Tests replace it.
-var sysBlock = "/sys/block"
-
 // idFiles are the kernel's attributes with the ID of a disk. SCSI disks have device/wwid, or only a
 // serial number, such as those of QEMU without a WWN; NVMe wwid, virtio serial, device mapper and
 // md a UUID. The prefix is the kind where the value does not have one.
@@ -22,15 +19,15 @@ var idFiles = []struct{ name, kind string }{
 // of which the last two are the length of the rest, and that. See SPC, Unit Serial Number.
 const unitSerial = "device/vpd_pg80"
 
-// identify sets ID, Identity and Twins.
-func (d *Device) identify() {
-	dir, part := disk(d.Number), partition(attributes(d.Number))
+// identify sets ID, Identity and Twins of a device.
+func (m *Machine) identify(d *Device) {
+	dir, part := m.disk(d.Number), partition(m.attributes(d.Number))
 	id, kind := identityIn(dir)
 	d.ID, d.Identity = ofPartition(id, part), ofPartition(lasting(kind, id), part)
 	if d.Identity == "" {
 		return
 	}
-	d.Twins = twins(dir, part, id)
+	d.Twins = m.twins(dir, part, id)
 	if len(d.Twins) > 0 && !unique(kind, id) {
 		d.Identity = "" // two disks of one serial number, or one disk by two paths
 	}
@@ -90,13 +87,14 @@ func unique(kind, id string) bool {
 }
 
 // twins returns the other disks of the machine with that ID, or their partitions of that number.
-func twins(dir string, part int, id string) (all []Number) {
-	entries, err := os.ReadDir(sysBlock)
+func (m *Machine) twins(dir string, part int, id string) (all []Number) {
+	disks := filepath.Join(m.root, "/sys/block") // without partitions
+	entries, err := os.ReadDir(disks)
 	if err != nil {
 		return nil
 	}
 	for _, e := range entries {
-		other, err := filepath.EvalSymlinks(filepath.Join(sysBlock, e.Name()))
+		other, err := filepath.EvalSymlinks(filepath.Join(disks, e.Name()))
 		if err != nil || other == dir {
 			continue
 		}
@@ -132,8 +130,8 @@ func parseNumber(text string) (Number, bool) {
 
 // attachment returns the boot of the machine and the sequence of a device; "" before Linux 5.15,
 // which gives none.
-func attachment(sequence uint64) string {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+func (m *Machine) attachment(sequence uint64) string {
+	boot, err := os.ReadFile(filepath.Join(m.root, "/proc/sys/kernel/random/boot_id"))
 	if err != nil || sequence == 0 {
 		return ""
 	}

@@ -12,34 +12,34 @@ import (
 //
 // A path that is no usable device, and a directory that cannot be read, is in the list with its
 // Err: one bad device hides no other. The error is that of dir itself.
-func List(dir string, names *regexp.Regexp) ([]Device, error) {
-	info, err := os.Stat(dir)
+func (m *Machine) List(dir string, names *regexp.Regexp) ([]Device, error) {
+	info, err := os.Stat(m.root + dir)
 	if err != nil {
 		return nil, err
 	}
 	if !info.IsDir() {
 		return nil, fmt.Errorf("%s is not a directory", dir)
 	}
-	entries, err := os.ReadDir(dir)
+	entries, err := os.ReadDir(m.root + dir)
 	if err != nil {
 		return nil, err
 	}
-	return list(nil, dir, entries, names), nil
+	return m.list(nil, dir, entries, names), nil
 }
 
-func list(all []Device, dir string, entries []os.DirEntry, names *regexp.Regexp) []Device {
+func (m *Machine) list(all []Device, dir string, entries []os.DirEntry, names *regexp.Regexp) []Device {
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		if e.IsDir() {
-			below, err := os.ReadDir(path)
+			below, err := os.ReadDir(m.root + path)
 			if err != nil {
 				all = append(all, Device{Path: path, Err: err})
 			}
-			all = list(all, path, below, names)
+			all = m.list(all, path, below, names)
 			continue
 		}
 		if names.MatchString(e.Name()) {
-			all = append(all, At(path))
+			all = append(all, m.At(path))
 		}
 	}
 	return all

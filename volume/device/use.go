@@ -24,8 +24,8 @@ func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 // Busy returns a BusyError if anything uses the device: a mount or swap, a holder such as LVM, md
 // or device mapper, one of its partitions, a loop device, or a program that opened it exclusively.
 // It returns another error if the device cannot be opened. It writes nothing.
-func Busy(d Device) error {
-	x, err := take(d, unix.O_RDONLY)
+func (m *Machine) Busy(d Device) error {
+	x, err := m.take(d, unix.O_RDONLY)
 	if err != nil {
 		return err
 	}
@@ -34,8 +34,8 @@ func Busy(d Device) error {
 }
 
 // busy explains why the kernel refused an exclusive open.
-func busy(d Device) error {
-	if text := usedBy(attributes(d.Number)); text != "" {
+func (m *Machine) busy(d Device) error {
+	if text := m.usedBy(m.attributes(d.Number)); text != "" {
 		return &BusyError{d.Path, text}
 	}
 	return &BusyError{d.Path, "in use: another program, or a mount in another container, has it opened exclusively"}
@@ -43,8 +43,8 @@ func busy(d Device) error {
 
 // usedBy returns what uses a device, one of its partitions, or the disk that it is a partition of;
 // "" if the kernel's attributes do not show it.
-func usedBy(dir string) string {
-	uses := []func(string) string{mounted, held, swapped}
+func (m *Machine) usedBy(dir string) string {
+	uses := []func(string) string{m.mounted, held, m.swapped}
 	by := func(dir, whose string) string {
 		for _, why := range uses {
 			if text := why(dir); text != "" {
@@ -63,16 +63,16 @@ func usedBy(dir string) string {
 	}
 	if partition(dir) > 0 {
 		if n, ok := parseNumber(attribute(dir, "dev")); ok {
-			return by(disk(n), fmt.Sprintf("in use: its disk %s is ", filepath.Base(disk(n))))
+			return by(m.disk(n), fmt.Sprintf("in use: its disk %s is ", filepath.Base(m.disk(n))))
 		}
 	}
 	return ""
 }
 
 // otherPathUsed returns a BusyError if something uses the disk by another path.
-func otherPathUsed(d Device) error {
+func (m *Machine) otherPathUsed(d Device) error {
 	for _, n := range d.Twins {
-		if text := usedBy(attributes(n)); text != "" {
+		if text := m.usedBy(m.attributes(n)); text != "" {
 			return &BusyError{d.Path, fmt.Sprintf("in use: the device %s reports the same ID %s, and is %s", n, d.ID, text)}
 		}
 	}
@@ -80,20 +80,30 @@ func otherPathUsed(d Device) error {
 }
 
 // mounted returns where a device is mounted, as far as this process sees it.
-func mounted(dir string) string {
-	all, err := mount.Self()
+func (m *Machine) mounted(dir string) string {
+	all, err := m.mounts()
 	if err != nil {
 		return ""
 	}
 	number := attribute(dir, "dev")
 	name := realName(dir)
-	for _, m := range all {
+	for _, one := range all {
 		// A btrfs has a number of its own, and names its device as the source.
-		if (Number{m.Major, m.Minor}).String() == number || m.Type == "btrfs" && filepath.Base(m.Source) == name {
-			return fmt.Sprintf("mounted at %s (%s)", m.Point, m.Type)
+		if (Number{one.Major, one.Minor}).String() == number || one.Type == "btrfs" && filepath.Base(one.Source) == name {
+			return fmt.Sprintf("mounted at %s (%s)", one.Point, one.Type)
 		}
 	}
 	return ""
+}
+
+// mounts returns the mounts that this process sees.
+func (m *Machine) mounts() ([]mount.Info, error) {
+	f, err := os.Open(filepath.Join(m.root, "/proc/self/mountinfo"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return mount.Parse(f)
 }
 
 func realName(dir string) string {
@@ -123,8 +133,8 @@ func held(dir string) string {
 	return "held by " + name
 }
 
-func swapped(dir string) string {
-	data, err := os.ReadFile("/proc/swaps")
+func (m *Machine) swapped(dir string) string {
+	data, err := os.ReadFile(filepath.Join(m.root, "/proc/swaps"))
 	if err != nil {
 		return ""
 	}
@@ -150,30 +160,30 @@ func partitions(dir string) (all []string) {
 // by a partition of it, or by the disk that it is a partition of. The kubelet attaches one for each
 // volume that a pod uses as a block device; a loop device does not keep others from an exclusive
 // open. Any other error means that the loop devices cannot be read.
-func loop(d Device) error {
-	attached, err := filepath.Glob("/sys/block/loop*/loop")
+func (m *Machine) loop(d Device) error {
+	attached, err := filepath.Glob(filepath.Join(m.root, "/sys/block/loop*/loop"))
 	if err != nil {
 		return err
 	}
 	own := append([]Number{d.Number}, d.Twins...)
 	for _, at := range attached {
 		name := filepath.Base(filepath.Dir(at))
-		backing, err := backingOf("/dev/" + name)
+		backing, err := m.backingOf("/dev/" + name)
 		switch {
 		case errors.Is(err, unix.ENXIO): // detached meanwhile
 		case err != nil:
 			return fmt.Errorf("read which device /dev/%s is backed by: %w", name, err)
-		case slices.ContainsFunc(own, func(n Number) bool { return Overlap(backing, n) }):
+		case slices.ContainsFunc(own, func(n Number) bool { return m.Overlap(backing, n) }):
 			return &BusyError{d.Path, fmt.Sprintf("in use: the loop device /dev/%s is backed by %s, "+
-				"as for a pod that uses it as a block device", name, pathOf(backing))}
+				"as for a pod that uses it as a block device", name, m.pathOf(backing))}
 		}
 	}
 	return nil
 }
 
 // pathOf is the kernel's path of a device.
-func pathOf(n Number) string {
-	if name := realName(attributes(n)); name != "" {
+func (m *Machine) pathOf(n Number) string {
+	if name := realName(m.attributes(n)); name != "" {
 		return "/dev/" + name
 	}
 	return n.String()
@@ -181,15 +191,11 @@ func pathOf(n Number) string {
 
 // backingOf returns the device below a loop device. For a file it is the device of its filesystem,
 // which is mounted, and so busy in any case.
-func backingOf(path string) (Number, error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+func (m *Machine) backingOf(path string) (Number, error) {
+	file, err := m.kernel.Open(path, unix.O_RDONLY)
 	if err != nil {
 		return Number{}, err
 	}
-	defer unix.Close(fd)
-	info, err := unix.IoctlLoopGetStatus64(fd)
-	if err != nil {
-		return Number{}, err
-	}
-	return numberOf(info.Rdevice), nil
+	defer file.Close()
+	return file.Backing()
 }

@@ -49,7 +49,7 @@ func (x *Exclusive) Wipe(ctx context.Context, mode Mode, progress func(Progress)
 		}
 		return err
 	}
-	rereadPartitions(x.fd)
+	x.file.Reread()
 	return nil
 }
 
@@ -126,12 +126,16 @@ func chunks(spans []span, chunk int64) func(func(int, span) bool) {
 	}
 }
 
-func (w *wipe) zero(r span) error { return w.failed("write zeros to", r, zeroOut(w.fd, r)) }
+func (w *wipe) zero(r span) error {
+	return w.failed("write zeros to", r, w.file.Zero(r.from, r.to-r.from))
+}
 
-func (w *wipe) discard(r span) error { return w.failed("discard", r, discard(w.fd, r)) }
+func (w *wipe) discard(r span) error {
+	return w.failed("discard", r, w.file.Discard(r.from, r.to-r.from))
+}
 
 func (w *wipe) flush() error {
-	if err := unix.Fsync(w.fd); err != nil {
+	if err := w.file.Flush(); err != nil {
 		return &os.PathError{Op: "flush", Path: w.device.Path, Err: err}
 	}
 	return nil
@@ -170,7 +174,7 @@ func (w *wipe) verify(ctx context.Context, spans []span, dirty func(r span, at i
 func (x *Exclusive) readAt(b buffer, r span) ([]byte, error) {
 	data := b[:r.to-r.from]
 	for done := 0; done < len(data); {
-		n, err := unix.Pread(x.fd, data[done:], r.from+int64(done))
+		n, err := x.file.ReadAt(data[done:], r.from+int64(done))
 		switch {
 		case err == unix.EINTR:
 			continue
