@@ -44,7 +44,8 @@ func (p *Pool) dirConfig() pooldir.Config {
 		expected = func() pooldir.Expected { return pooldir.Expected{} }
 	}
 	return pooldir.Config{
-		Where: p.title(), Path: p.path, Mount: p.config.Mount, Label: p.config.Label, Inner: p.config.Inner,
+		Where: p.title(), Path: p.path, Mount: p.config.Mount, Mounted: p.config.Mounted, Label: p.config.Label,
+		Inner:  p.config.Inner,
 		Holder: p.config.Holder, Patience: p.config.Patience, NotOffered: p.config.NotOffered,
 		Expected: expected, Step: p.config.Step,
 		Prepare: p.prepare, Twin: p.twin, Used: p.everUsed, Opened: p.ledger.SetFilesystem,

@@ -2,6 +2,7 @@ package volume_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -279,4 +280,31 @@ func TestRecordWithKeysOfOlderPrograms(t *testing.T) {
 		t.Error(err)
 	}
 	ok(t, p.Delete("v"))
+}
+
+// A pool is not founded before its disk is mounted, and waits again when that goes.
+func TestMounted(t *testing.T) {
+	at, away := t.TempDir(), errors.New("away")
+	mounted := away
+	p := configured(t, volume.Config{Path: at, Mount: at, Mounted: func(dir string) error {
+		if dir != at {
+			t.Errorf("asked for %s", dir)
+		}
+		return mounted
+	}})
+	if err := p.Open(); !errors.Is(err, volume.ErrNotReady) || !errors.Is(err, away) {
+		t.Errorf("without the disk: %v", err)
+	}
+	if left, err := os.ReadDir(at); err != nil || len(left) > 0 {
+		t.Errorf("without the disk: %v, %v", left, err)
+	}
+	mounted = nil
+	ok(t, p.Open())
+	ok(t, p.Ready())
+	mounted = away
+	ok(t, os.Rename(at, at+".disk"))
+	ok(t, os.Mkdir(at, 0o755))
+	if err := p.Ready(); !errors.Is(err, volume.ErrNotReady) {
+		t.Errorf("the disk went: %v", err)
+	}
 }

@@ -61,6 +61,9 @@ type Config struct {
 	// FileTime returns what a time that the kernel wrote to the filesystem is by the clock of this
 	// process, with which it is compared; tests have invented clocks. nil returns the same.
 	FileTime func(time.Time) time.Time
+	// Mounted returns nil if Mount is a mount point of the host; tests have invented disks. nil asks
+	// the kernel.
+	Mounted func(dir string) error
 }
 
 // Pool is a directory whose children are volumes. A Pool changes nothing outside that

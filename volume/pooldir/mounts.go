@@ -85,7 +85,12 @@ func (o *Opener) mounted() (id int, err error) {
 		return 0, nil
 	}
 	dir := filepath.Join("/", o.config.Mount)
-	disk, err := mount.OfHost(dir)
+	var disk mount.Info // its ID is 0 if the configuration answers: any mount
+	if o.config.Mounted != nil {
+		err = o.config.Mounted(dir)
+	} else {
+		disk, err = mount.OfHost(dir)
+	}
 	switch {
 	case err == nil:
 		return disk.ID, nil

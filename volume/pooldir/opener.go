@@ -16,6 +16,7 @@ type Config struct {
 	Where    string // the pool, in words
 	Path     string // absolute and clean
 	Mount    string // see Config.Mount
+	Mounted  func(dir string) error
 	Label    string // see Config.Label
 	Inner    []string
 	Holder   string
