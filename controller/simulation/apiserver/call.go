@@ -169,6 +169,9 @@ func (c *call) serve(method string) (answer, error) {
 	if done, a, err := c.review(); done {
 		return a, err
 	}
+	if a, ok := c.discover(); ok {
+		return a, nil
+	}
 	if c.table = c.server.find(c.version, c.Resource); c.table == nil || !c.servesSub() {
 		return answer{}, apierrors.NewGenericServerResponse(http.StatusNotFound, c.Verb, schemaResource(c), c.Name, "", 0, true)
 	}
@@ -183,13 +186,19 @@ func (c *call) serve(method string) (answer, error) {
 		if err != nil {
 			return answer{}, err
 		}
-		return c.create(o)
+		return c.created(c.track(nil, o))
 	case "update":
 		return c.update()
 	case "patch":
 		return c.patch()
 	case "delete":
-		return c.delete()
+		o, err := c.deleteOptions()
+		if err != nil {
+			return answer{}, err
+		}
+		return c.delete(o)
+	case "deletecollection":
+		return c.deleteCollection()
 	}
 	return answer{}, apierrors.NewMethodNotSupported(c.table.resource(), method)
 }

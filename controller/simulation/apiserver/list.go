@@ -21,15 +21,39 @@ func (c *call) gvk() schema.GroupVersionKind {
 
 // list answers with the objects that the selectors choose.
 func (c *call) list() (answer, error) {
-	chosen, err := c.selector()
+	items, m, err := c.chosen()
 	if err != nil {
 		return answer{}, err
 	}
+	return answer{code: http.StatusOK, other: c.encodeList(items, m)}, nil
+}
+
+// chosen returns the objects of a list or of its next page, and the metadata of the list.
+func (c *call) chosen() ([]*stored, Object, error) {
+	wanted, err := c.selector()
+	if err != nil {
+		return nil, nil, err
+	}
+	p, limit, err := c.pageOf()
+	if err != nil {
+		return nil, nil, err
+	}
 	c.server.mu.Lock()
-	all, rv := c.table.all(), c.server.rv
+	all, rv, err := c.snapshot(p)
 	c.server.mu.Unlock()
-	all = slices.DeleteFunc(all, func(o *stored) bool { return !chosen(o) })
-	return answer{code: http.StatusOK, other: c.encodeList(all, Object{"resourceVersion": strconv.FormatInt(rv, 10)})}, nil
+	if err != nil {
+		return nil, nil, err
+	}
+	all = slices.DeleteFunc(all, func(o *stored) bool { return o.key <= p.Start || !wanted(o) })
+	m := Object{"resourceVersion": strconv.FormatInt(rv, 10)}
+	if left := len(all) - limit; limit > 0 && left > 0 {
+		all = all[:limit]
+		m["continue"] = page{RV: rv, Start: all[limit-1].key}.token()
+		if c.query.Get("labelSelector") == "" && c.query.Get("fieldSelector") == "" {
+			m["remainingItemCount"] = left
+		}
+	}
+	return all, m, nil
 }
 
 // encodeList joins the encoded items.

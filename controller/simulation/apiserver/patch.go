@@ -31,15 +31,27 @@ func (c *call) patch() (answer, error) {
 		if err != nil {
 			return answer{}, err
 		}
-		return c.change(func(old Object) (Object, error) { return c.merge(old, patch) })
+		return c.change(func(old Object) (Object, error) { return c.patched(old)(c.merge(old, patch)) })
 	case types.JSONPatchType:
 		var steps []step
 		if err := decodeInto(c.body, &steps); err != nil {
 			return answer{}, err
 		}
-		return c.change(func(old Object) (Object, error) { return c.applySteps(old, steps) })
+		return c.change(func(old Object) (Object, error) { return c.patched(old)(c.applySteps(old, steps)) })
+	case types.ApplyYAMLPatchType:
+		return c.apply()
 	}
 	return answer{}, unsupported(c.content)
+}
+
+// patched tracks the fields of a patched object.
+func (c *call) patched(old Object) func(Object, error) (Object, error) {
+	return func(next Object, err error) (Object, error) {
+		if err != nil {
+			return nil, err
+		}
+		return c.track(old, next), nil
+	}
 }
 
 func unsupported(content string) error {

@@ -79,7 +79,7 @@ func New(more ...Resource) *Server {
 	for _, name := range []string{"default", "kube-system"} {
 		c := &call{Request: Request{Who: "apiserver", Verb: "create", Resource: "namespaces"}, server: s}
 		c.table, c.version = s.tables["namespaces"], s.tables["namespaces"].Version
-		if _, err := c.create(Object{"metadata": Object{"name": name}}); err != nil {
+		if _, err := c.created(Object{"metadata": Object{"name": name}}); err != nil {
 			panic(fmt.Errorf("create namespace %s: %w", name, err)) // the same at every start
 		}
 	}
@@ -131,6 +131,9 @@ func (s *Server) gate(who string) error {
 	}
 	return s.Gate(who)
 }
+
+// names returns the resources by name.
+func (s *Server) names() []string { return slices.Sorted(maps.Keys(s.tables)) }
 
 // count counts a request.
 func (s *Server) count(r Request) {

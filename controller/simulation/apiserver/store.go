@@ -7,11 +7,12 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
@@ -46,10 +47,13 @@ type table struct {
 	log     []change
 	lost    int64         // the resource version of the last change that is no longer in the log
 	wake    chan struct{} // closed at each change
+
+	fields   sync.Mutex                             // held only while a manager is made
+	managers map[string]*managedfields.FieldManager // by subresource
 }
 
 func newTable(r Resource, gv schema.GroupVersion) *table {
-	t := &table{Resource: r, gv: gv, objects: map[string]*stored{}, wake: make(chan struct{})}
+	t := &table{Resource: r, gv: gv, objects: map[string]*stored{}, wake: make(chan struct{}), managers: map[string]*managedfields.FieldManager{}}
 	if r.Traits&Custom == 0 {
 		t.typ = scheme.Scheme.AllKnownTypes()[gv.WithKind(r.Kind)]
 	}
@@ -138,7 +142,9 @@ func (c *call) put(old *stored, next Object) (*stored, bool, error) {
 	}
 	if next == nil || unheld(next) {
 		w.New, ch.new = nil, nil
-		ch.gone = cmpOr(answer, func() *stored { return old.withVersion(ch.rv) })
+		if ch.gone = answer; answer == nil {
+			ch.gone = old.withVersion(ch.rv)
+		}
 		answer = ch.gone
 	}
 	s.rv = ch.rv
@@ -172,59 +178,9 @@ func (t *table) apply(key string, ch change) {
 }
 
 // unheld reports whether an object is to be removed: it is deleted, its grace period is 0, and no
-// finalizer is left.
+// finalizer is left, which namespaces also have in their spec.
 func unheld(o Object) bool {
 	m := meta(o)
-	grace, _ := m["deletionGracePeriodSeconds"].(int64)
-	return m["deletionTimestamp"] != nil && grace == 0 && len(list(m, "finalizers")) == 0
-}
-
-func cmpOr(o *stored, or func() *stored) *stored {
-	if o != nil {
-		return o
-	}
-	return or()
-}
-
-// fork returns a copy of which the top and the metadata may change.
-func fork(o Object) Object {
-	o = maps.Clone(o)
-	m, _ := o["metadata"].(Object)
-	o["metadata"] = maps.Clone(m)
-	return o
-}
-
-// meta returns the metadata, which it adds if there is none.
-func meta(o Object) Object {
-	m, _ := o["metadata"].(Object)
-	if m == nil {
-		m = Object{}
-		o["metadata"] = m
-	}
-	return m
-}
-
-// at returns what is at a path of fields, or nil.
-func at(o Object, path ...string) any {
-	var v any = o
-	for _, field := range path {
-		in, _ := v.(Object)
-		v = in[field]
-	}
-	return v
-}
-
-func text(o Object, path ...string) string {
-	s, _ := at(o, path...).(string)
-	return s
-}
-
-func list(o Object, path ...string) []any {
-	l, _ := at(o, path...).([]any)
-	return l
-}
-
-func namespaceOf(key string) string {
-	ns, _, _ := strings.Cut(key, "/")
-	return ns
+	return m["deletionTimestamp"] != nil && number(m, "deletionGracePeriodSeconds") == 0 && len(list(m, "finalizers")) == 0 &&
+		len(list(o, "spec", "finalizers")) == 0
 }
