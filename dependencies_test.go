@@ -22,6 +22,7 @@ var direct = map[string]string{
 	"golang.org/x/term":                                    "the plugin of kubectl: the width of a terminal",
 	"google.golang.org/grpc":                               "the CSI services",
 	"google.golang.org/protobuf":                           "wrapped values in CSI messages",
+	"gopkg.in/evanphx/json-patch.v4":                       "the simulation's API server: patches as the real one applies them",
 	"k8s.io/api":                                           "Kubernetes' types",
 	"k8s.io/apimachinery":                                  "Kubernetes' types",
 	"k8s.io/cli-runtime":                                   "the plugin of kubectl: kubeconfig and its flags",

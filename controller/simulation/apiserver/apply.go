@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"fmt"
-	"reflect"
 	"strings"
 	"sync"
 
@@ -37,49 +36,49 @@ func (c *call) apply() (answer, error) {
 	if err != nil {
 		return answer{}, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
 	}
-	want, err := c.decode(body)
+	want, err := decode(body)
 	if err != nil {
 		return answer{}, err
 	}
-	if at(want, "metadata", "managedFields") != nil {
-		return answer{}, apierrors.NewBadRequest("metadata.managedFields must be nil")
-	}
-	if _, err := c.current(); apierrors.IsNotFound(err) && c.Subresource == "" {
-		if uid := text(want, "metadata", "uid"); uid != "" {
-			return answer{}, apierrors.NewConflict(c.table.resource(), c.Name,
+	c.applies = true
+	return c.commit(func(old Object) (Object, error) {
+		uid := text(want, "metadata", "uid")
+		switch {
+		case old == nil && c.Subresource != "":
+			return nil, apierrors.NewNotFound(c.table.group(), c.Name)
+		case old == nil && uid != "":
+			return nil, apierrors.NewConflict(c.table.group(), c.Name,
 				fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
 		}
-		o, err := c.merged(Object{}, want)
-		if err != nil {
-			return answer{}, err
+		next, err := c.merged(old, want)
+		if err == nil && old == nil {
+			return c.fresh(next)
+		} else if err == nil {
+			return c.next(old, next)
 		}
-		return c.created(o)
-	}
-	return c.change(func(old Object) (Object, error) { return c.merged(old, want) })
+		return nil, err
+	})
 }
 
-// merged is what a server-side apply makes of an object, which may be empty.
+// merged is what a server-side apply makes of an object, nil for none.
 func (c *call) merged(old, want Object) (Object, error) {
 	fields, err := c.fieldManager()
 	if err != nil {
 		return nil, err
 	}
-	live := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(old)}
-	live.SetGroupVersionKind(c.gvk())
-	o, err := fields.Apply(live, &unstructured.Unstructured{Object: runtime.DeepCopyJSON(want)}, c.query.Get("fieldManager"),
-		c.query.Get("force") == "true")
+	o, err := fields.Apply(c.live(old), &unstructured.Unstructured{Object: copied(want)}, c.query.Get("fieldManager"), c.query.Get("force") == "true")
 	if err != nil {
 		return nil, err
 	}
 	return o.(*unstructured.Unstructured).Object, nil
 }
 
-// track returns the object with the managed fields of a write that is no server-side apply.
+// track returns the object with the managed fields of a write. Those of a server-side apply are there.
 func (c *call) track(old, next Object) Object {
-	if old == nil {
-		old = Object{"metadata": Object{}}
+	if c.applies {
+		return next
 	}
-	if untracked[c.table.Name] && at(old, "metadata", "managedFields") == nil {
+	if untracked[c.table.Name] && len(list(old, "metadata", "managedFields")) == 0 {
 		delete(meta(next), "managedFields")
 		return next
 	}
@@ -87,36 +86,21 @@ func (c *call) track(old, next Object) Object {
 	if err != nil {
 		return next
 	}
-	live := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(old)}
-	live.SetGroupVersionKind(c.gvk())
 	manager := c.query.Get("fieldManager")
 	if manager == "" {
 		manager, _, _ = strings.Cut(c.Who, "/")
 	}
-	tracked := fields.UpdateNoErrors(live, &unstructured.Unstructured{Object: next}, manager)
-	return tracked.(*unstructured.Unstructured).Object
+	return fields.UpdateNoErrors(c.live(old), &unstructured.Unstructured{Object: next}, manager).(*unstructured.Unstructured).Object
 }
 
-// sameBut reports whether the objects differ at most in the times of their managed fields.
-func sameBut(a, b Object) bool {
-	if reflect.DeepEqual(a, b) {
-		return true
+// live returns a copy of the stored object, which is empty if there is none.
+func (c *call) live(old Object) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: copied(old)}
+	if old == nil {
+		o.Object = Object{}
 	}
-	before, after := list(a, "metadata", "managedFields"), list(b, "metadata", "managedFields")
-	if len(before) == 0 || len(before) != len(after) {
-		return false
-	}
-	for i := range before {
-		x, y := fork(before[i].(Object)), fork(after[i].(Object))
-		delete(x, "time")
-		delete(y, "time")
-		if !reflect.DeepEqual(x, y) {
-			return false
-		}
-	}
-	b = fork(b)
-	meta(b)["managedFields"] = before
-	return reflect.DeepEqual(a, b)
+	o.SetGroupVersionKind(c.table.gvk())
+	return o
 }
 
 // fieldManager returns the manager of the fields of a table or its subresource.
@@ -127,7 +111,7 @@ func (c *call) fieldManager() (*managedfields.FieldManager, error) {
 	if f := t.managers[c.Subresource]; f != nil {
 		return f, nil
 	}
-	gvk := t.gv.WithKind(t.Kind)
+	gvk := t.gvk()
 	reset := map[fieldpath.APIVersion]fieldpath.Filter{}
 	switch {
 	case c.Subresource == "status":
@@ -138,9 +122,9 @@ func (c *call) fieldManager() (*managedfields.FieldManager, error) {
 	var f *managedfields.FieldManager
 	var err error
 	if t.typ == nil {
-		f, err = managedfields.NewDefaultCRDFieldManager(managedfields.NewDeducedTypeConverter(), asIs{}, asIs{}, asIs{}, gvk, t.gv, c.Subresource, reset)
+		f, err = managedfields.NewDefaultCRDFieldManager(managedfields.NewDeducedTypeConverter(), asIs{}, asIs{}, asIs{}, gvk, gvk.GroupVersion(), c.Subresource, reset)
 	} else {
-		f, err = managedfields.NewDefaultFieldManager(builtinTypes(), asIs{}, asIs{}, asIs{}, gvk, t.gv, c.Subresource, reset)
+		f, err = managedfields.NewDefaultFieldManager(builtinTypes(), asIs{}, asIs{}, asIs{}, gvk, gvk.GroupVersion(), c.Subresource, reset)
 	}
 	if err == nil {
 		t.managers[c.Subresource] = f

@@ -3,7 +3,6 @@ package apiserver
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,17 +13,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// errLost is the error of a connection that broke.
-var errLost = errors.New("read: connection reset by peer")
-
-// maxBody is the largest body of a request, maxObject that of an object in etcd.
-const (
-	maxBody   = 3 << 20
-	maxObject = 3 << 19
-)
+// maxBody is the size of a request that is refused.
+const maxBody = 3 << 20
 
 // transport is the http.RoundTripper of one client.
 type transport struct {
@@ -36,124 +30,112 @@ type transport struct {
 type call struct {
 	Request
 	server  *Server
-	ctx     context.Context //nolint:containedctx // that of the http.Request, which has it, too
+	req     *http.Request
 	table   *table
-	version string // the one that the client asks for
-	path    string
+	version string // the one that the client uses
+	path    []string
 	query   url.Values
 	body    []byte
-	content string // media type of the body
-	accept  string
+	applies bool // server-side apply
 }
 
-// answer is a response. An answer has an object of the table, or any other value.
+// answer is a response: an object, or any other value.
 type answer struct {
 	code   int
 	object *stored
-	other  any
+	value  any
 }
 
 // RoundTrip implements http.RoundTripper.
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	s := t.server
-	if err := errors.Join(s.gate(t.who), req.Context().Err()); err != nil {
-		return nil, err
-	}
 	c, err := s.newCall(t.who, req)
-	if err != nil {
-		return c.respond(req, answer{}, err)
+	if err == nil {
+		err = errors.Join(c.gate(), req.Context().Err(), c.pause(), c.gate())
 	}
-	s.count(c.Request)
-	if err := errors.Join(c.pause(), s.gate(t.who)); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	var fault Fault
 	if s.Fault != nil {
 		fault = s.Fault(c.Request)
 	}
-	if fault.Code != 0 && !fault.Late {
-		return c.fail(req, fault.Code)
+	var response *http.Response
+	if fault.Code == 0 || fault.Late {
+		response, err = c.respond(c.serve())
 	}
-	if c.Verb == "watch" {
-		return c.watch(req)
+	switch {
+	case fault.Code == Lost:
+		return nil, errors.New("read: connection reset by peer")
+	case fault.Code != 0:
+		return c.respond(answer{}, c.failure(fault.Code))
 	}
-	a, err := c.serve(req.Method)
-	if fault.Code != 0 {
-		return c.fail(req, fault.Code)
-	}
-	return c.respond(req, a, err)
+	return response, err
 }
 
-// newCall reads the request. The call is complete if there is no error.
+// newCall reads and counts a request.
 func (s *Server) newCall(who string, req *http.Request) (*call, error) {
-	c := &call{Request: Request{Who: who}, server: s, ctx: req.Context(), path: strings.Trim(req.URL.Path, "/"), query: req.URL.Query(),
-		accept: req.Header.Get("Accept")}
-	c.content, _, _ = strings.Cut(req.Header.Get("Content-Type"), ";")
+	c := &call{Request: Request{Who: who}, server: s, req: req, query: req.URL.Query(),
+		path: strings.Split(strings.Trim(req.URL.Path, "/"), "/")}
 	if req.Body != nil {
 		defer req.Body.Close()
 		var err error
 		if c.body, err = io.ReadAll(req.Body); err != nil {
-			return c, err
-		}
-		if len(c.body) > maxBody {
-			return c, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxBody))
+			return nil, err
 		}
 	}
-	c.parsePath()
-	c.Verb = c.verb(req.Method)
+	c.parse(req.Method)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts[c.Who+" "+c.Verb+" "+c.Resource]++
 	return c, nil
 }
 
-// parsePath splits the path into version, namespace, resource, name and subresource.
-func (c *call) parsePath() {
-	parts := strings.Split(c.path, "/")
+// parse splits the path into version, namespace, resource, name and subresource.
+func (c *call) parse(method string) {
+	p := append(c.path[:len(c.path):len(c.path)], "", "", "", "")
 	switch {
-	case parts[0] == "api" && len(parts) > 2:
-		c.version, parts = parts[1], parts[2:]
-	case parts[0] == "apis" && len(parts) > 3:
-		c.version, parts = parts[1]+"/"+parts[2], parts[3:]
-	default:
-		c.Resource = parts[0] // discovery
-		return
+	case p[0] == "api" && p[2] != "":
+		c.version, p = p[1], p[2:]
+	case p[0] == "apis" && p[3] != "":
+		c.version, p = p[1]+"/"+p[2], p[3:]
 	}
-	if parts[0] == "namespaces" && len(parts) > 2 && parts[2] != "status" && parts[2] != "finalize" {
-		c.Namespace, parts = parts[1], parts[2:]
+	if p[0] == "namespaces" && p[2] != "" && p[2] != "status" {
+		c.Namespace, p = p[1], p[2:]
 	}
-	parts = append(parts, "", "")
-	c.Resource, c.Name, c.Subresource = parts[0], parts[1], parts[2]
+	c.Resource, c.Name, c.Subresource = p[0], p[1], p[2]
+	c.Verb = map[string]string{http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch",
+		http.MethodDelete: "delete"}[method]
+	switch watch := c.query.Get("watch"); {
+	case c.Verb == "get" && (watch == "true" || watch == "1"):
+		c.Verb = "watch"
+	case c.Verb == "get" && c.Name == "":
+		c.Verb = "list"
+	case c.Verb == "delete" && c.Name == "":
+		c.Verb = "deletecollection"
+	}
 }
 
-func (c *call) verb(method string) string {
-	watch := c.query.Get("watch")
-	switch {
-	case method == http.MethodPost:
-		return "create"
-	case method == http.MethodPut:
-		return "update"
-	case method == http.MethodDelete && c.Name == "":
-		return "deletecollection"
-	case method != http.MethodGet:
-		return strings.ToLower(method)
-	case watch == "true" || watch == "1":
-		return "watch"
-	case c.Name == "":
-		return "list"
+// gate returns the error of a dead client.
+func (c *call) gate() error {
+	if c.server.Gate == nil {
+		return nil
 	}
-	return "get"
+	return c.server.Gate(c.Who)
 }
 
-// pause is the latency of the request.
+// pause takes as long as the request.
 func (c *call) pause() error {
 	if c.server.Latency == nil {
 		return nil
 	}
-	if d := c.server.Latency(c.Request); d > 0 {
-		return sleep(c.ctx, d)
-	}
-	return nil
+	return sleep(c.req.Context(), c.server.Latency(c.Request))
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -164,16 +146,16 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// serve answers a request that is no watch.
-func (c *call) serve(method string) (answer, error) {
-	if done, a, err := c.review(); done {
+// serve answers the request.
+func (c *call) serve() (answer, error) {
+	if len(c.body) > maxBody {
+		return answer{}, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxBody))
+	}
+	if a, ok, err := c.special(); ok {
 		return a, err
 	}
-	if a, ok := c.discover(); ok {
-		return a, nil
-	}
-	if c.table = c.server.find(c.version, c.Resource); c.table == nil || !c.servesSub() {
-		return answer{}, apierrors.NewGenericServerResponse(http.StatusNotFound, c.Verb, schemaResource(c), c.Name, "", 0, true)
+	if c.table = c.server.find(c.version, c.Resource); c.table == nil || c.Subresource != "" && !(c.Subresource == "status" && c.table.has(Status)) {
+		return answer{}, c.failure(http.StatusNotFound)
 	}
 	switch c.Verb {
 	case "get":
@@ -181,31 +163,29 @@ func (c *call) serve(method string) (answer, error) {
 		return answer{code: http.StatusOK, object: o}, err
 	case "list":
 		return c.list()
+	case "watch":
+		return c.watch()
 	case "create":
-		o, err := c.decode(c.body)
+		o, err := decode(c.body)
 		if err != nil {
 			return answer{}, err
 		}
-		return c.created(c.track(nil, o))
+		return c.create(o)
 	case "update":
 		return c.update()
 	case "patch":
 		return c.patch()
 	case "delete":
-		o, err := c.deleteOptions()
-		if err != nil {
-			return answer{}, err
-		}
-		return c.delete(o)
+		return c.delete(nil)
 	case "deletecollection":
 		return c.deleteCollection()
 	}
-	return answer{}, apierrors.NewMethodNotSupported(c.table.resource(), method)
+	return answer{}, apierrors.NewMethodNotSupported(c.table.group(), c.Verb)
 }
 
-// servesSub reports whether the resource has the subresource.
-func (c *call) servesSub() bool {
-	return c.Subresource == "" || c.Subresource == "status" && c.table.has(Status)
+// failure is an error of which only the code is known.
+func (c *call) failure(code int) error {
+	return apierrors.NewGenericServerResponse(code, c.Verb, schema.GroupResource{Resource: c.Resource}, c.Name, "simulated", 0, true)
 }
 
 // key is the place of the object in its table.
@@ -218,59 +198,39 @@ func (c *call) current() (*stored, error) {
 	if o := c.table.objects[c.key()]; o != nil {
 		return o, nil
 	}
-	return nil, apierrors.NewNotFound(c.table.resource(), c.Name)
+	return nil, apierrors.NewNotFound(c.table.group(), c.Name)
 }
 
-// decode reads the body as an object.
-func (c *call) decode(body []byte) (Object, error) {
-	var o Object
-	if err := utiljson.Unmarshal(body, &o); err != nil || o == nil {
+// decode reads a JSON object.
+func decode(body []byte) (o Object, err error) {
+	if err = utiljson.Unmarshal(body, &o); err != nil || o == nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("cannot decode the body: %v", err))
 	}
 	return o, nil
 }
 
-// write describes the change that the request makes.
-func (c *call) write(old, next Object) Write {
-	return Write{c.Who, c.Verb, c.Resource, c.Namespace, c.Name, c.Subresource, old, next}
-}
-
-// dryRun reports whether the request is not to be stored.
-func (c *call) dryRun() bool { return c.query.Get("dryRun") == metav1.DryRunAll }
-
-// fail responds as a fault wants it.
-func (c *call) fail(req *http.Request, code int) (*http.Response, error) {
-	if code == Lost {
-		return nil, errLost
-	}
-	return c.respond(req, answer{}, apierrors.NewGenericServerResponse(code, c.Verb, schemaResource(c), c.Name, "simulated fault", 0, true))
-}
-
 // respond encodes the answer or the error.
-func (c *call) respond(req *http.Request, a answer, err error) (*http.Response, error) {
-	var body []byte
-	switch {
-	case err != nil:
-		s := status(err).Status()
-		s.Kind, s.APIVersion = "Status", "v1"
-		a.code, a.other = int(s.Code), s
-		body, err = json.Marshal(s)
-	case a.object != nil:
-		body = c.view(a.object)
-	default:
-		if raw, ok := a.other.(json.RawMessage); ok {
-			body = raw
-		} else {
-			body, err = json.Marshal(a.other)
-		}
-	}
+func (c *call) respond(a answer, err error) (*http.Response, error) {
 	if err != nil {
-		return nil, err
+		state := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}
+		if s, ok := err.(apierrors.APIStatus); ok { //nolint:errorlint // a wrapped one would lose its message
+			state = s.Status()
+		}
+		state.Kind, state.APIVersion = "Status", "v1"
+		a = answer{code: int(state.Code), value: state}
 	}
-	return response(req, a.code, io.NopCloser(bytes.NewReader(body)), int64(len(body))), nil
-}
-
-func response(req *http.Request, code int, body io.ReadCloser, length int64) *http.Response {
-	return &http.Response{StatusCode: code, Status: fmt.Sprintf("%d %s", code, http.StatusText(code)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Request: req, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, ContentLength: length}
+	r := &http.Response{StatusCode: a.code, Status: http.StatusText(a.code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Request: c.req, Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: -1}
+	switch v := a.value.(type) {
+	case io.ReadCloser:
+		r.Body = v
+		return r, nil
+	case []byte:
+		r.Body = io.NopCloser(bytes.NewReader(v))
+	case nil:
+		r.Body = io.NopCloser(bytes.NewReader(c.view(a.object)))
+	default:
+		r.Body = io.NopCloser(bytes.NewReader(encode(v)))
+	}
+	return r, nil
 }

@@ -1,10 +1,10 @@
 package apiserver
 
 import (
-	"context"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -13,10 +13,8 @@ import (
 type collector struct {
 	*Server
 	who    string
-	tables map[schema.GroupKind]*table
 	all    []item
 	owners map[types.UID]item
-	wrote  int
 }
 
 // item is an object and where it is.
@@ -26,144 +24,130 @@ type item struct {
 	metav1.ObjectMeta
 }
 
-// Collect does what the controller-manager's garbage collector and namespace controller would do by
-// now: it deletes objects whose owners are all absent, ends deletions that wait for dependents or
-// orphan them, and empties namespaces that are deleted. Each call does one step of a chain. It writes
-// as the client who, and returns how many writes succeeded.
-func (s *Server) Collect(who string) int {
-	g := &collector{Server: s, who: who, tables: map[schema.GroupKind]*table{}, owners: map[types.UID]item{}}
+// meta returns the metadata as its Go type.
+func (o *stored) meta() (m metav1.ObjectMeta) {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(meta(o.object), &m); err != nil {
+		panic(err) // it was converted before
+	}
+	return m
+}
+
+// Collect does, as the client who, what the controller-manager's garbage collector and namespace
+// controller would do by now: it deletes objects whose owners are all absent, deletes or frees the
+// dependents of an owner that waits for that, and empties namespaces that are deleted. Each call does
+// one step of a chain of owners.
+func (s *Server) Collect(who string) {
+	g := &collector{Server: s, who: who, owners: map[types.UID]item{}}
 	s.mu.Lock()
-	for _, name := range s.names() {
-		t := s.tables[name]
-		g.tables[t.kind()] = t
+	for _, r := range s.served {
+		t := s.tables[r.Name]
+		if t.Resource != r {
+			continue // another version of one
+		}
 		for _, o := range t.all() {
-			g.all = append(g.all, item{t, o, o.meta()})
+			i := item{t, o, o.meta()}
+			g.all = append(g.all, i)
+			g.owners[i.UID] = i
 		}
 	}
 	s.mu.Unlock()
 	for _, i := range g.all {
-		g.owners[i.UID] = i
-	}
-	for _, i := range g.all {
-		g.item(i)
-	}
-	return g.wrote
-}
-
-// item does the next step for one object.
-func (g *collector) item(i item) {
-	switch {
-	case i.DeletionTimestamp != nil && slices.Contains(i.Finalizers, metav1.FinalizerOrphanDependents):
-		for _, d := range g.dependents(i, false) {
-			g.change(d, func(m *metav1.ObjectMeta) { m.OwnerReferences = without(m.OwnerReferences, i.UID) })
-		}
-		g.change(i, func(m *metav1.ObjectMeta) { drop(&m.Finalizers, metav1.FinalizerOrphanDependents) })
-	case i.DeletionTimestamp != nil && slices.Contains(i.Finalizers, metav1.FinalizerDeleteDependents):
-		for _, d := range g.dependents(i, false) {
-			if d.DeletionTimestamp == nil {
-				g.delete(d, metav1.DeletePropagationForeground)
+		switch waits := func(finalizer string) bool { return slices.Contains(i.Finalizers, finalizer) }; {
+		case i.DeletionTimestamp == nil:
+			g.owned(i)
+		case waits(metav1.FinalizerOrphanDependents):
+			for _, d := range g.dependents(i) {
+				g.change(d, func(m *metav1.ObjectMeta) { m.OwnerReferences = drop(m.OwnerReferences, refersTo(i.UID)) })
+			}
+			g.change(i, without(metav1.FinalizerOrphanDependents))
+		case waits(metav1.FinalizerDeleteDependents):
+			if !g.deleteAll(g.dependents(i), metav1.DeletePropagationForeground) {
+				g.change(i, without(metav1.FinalizerDeleteDependents))
+			}
+		case i.table.Name == "namespaces":
+			in := drop(g.all, func(d item) bool { return d.Namespace != i.ObjectMeta.Name })
+			if !g.deleteAll(in, metav1.DeletePropagationBackground) {
+				c := g.call(i, "update")
+				_, _ = c.commit(func(old Object) (Object, error) { // tried again by the next call
+					old = fork(old)
+					delete(old, "spec")
+					return old, nil
+				})
 			}
 		}
-		if len(g.dependents(i, true)) == 0 {
-			g.change(i, func(m *metav1.ObjectMeta) { drop(&m.Finalizers, metav1.FinalizerDeleteDependents) })
-		}
-	case i.table.Name == "namespaces" && i.DeletionTimestamp != nil:
-		g.empty(i)
-	case i.DeletionTimestamp == nil && len(i.OwnerReferences) > 0:
-		g.owned(i)
+	}
+}
+
+func drop[T any](l []T, out func(T) bool) []T { return slices.DeleteFunc(slices.Clone(l), out) }
+
+func refersTo(uid types.UID) func(metav1.OwnerReference) bool {
+	return func(r metav1.OwnerReference) bool { return r.UID == uid }
+}
+
+func without(finalizer string) func(*metav1.ObjectMeta) {
+	return func(m *metav1.ObjectMeta) {
+		m.Finalizers = drop(m.Finalizers, func(f string) bool { return f == finalizer })
 	}
 }
 
 // owned deletes an object whose owners are all absent, and removes references to some that are.
 func (g *collector) owned(i item) {
-	absent := slices.DeleteFunc(slices.Clone(i.OwnerReferences), func(r metav1.OwnerReference) bool { return !g.absent(i, r) })
+	present := drop(i.OwnerReferences, func(r metav1.OwnerReference) bool { return g.absent(i, r) })
 	switch {
-	case len(absent) == len(i.OwnerReferences):
-		g.delete(i, metav1.DeletePropagationBackground)
-	case len(absent) > 0:
-		g.change(i, func(m *metav1.ObjectMeta) {
-			for _, r := range absent {
-				m.OwnerReferences = without(m.OwnerReferences, r.UID)
-			}
-		})
+	case len(present) == len(i.OwnerReferences):
+	case len(present) == 0:
+		g.deleteAll([]item{i}, metav1.DeletePropagationBackground)
+	default:
+		g.change(i, func(m *metav1.ObjectMeta) { m.OwnerReferences = present })
 	}
 }
 
 // absent reports whether the owner does not exist. One of a kind that is not served, and one in a
-// namespace of an object without, count as present: the real collector gives up on them.
+// namespace of an object without one, count as present: the real collector gives up on them.
 func (g *collector) absent(i item, r metav1.OwnerReference) bool {
-	t := g.tables[schema.FromAPIVersionAndKind(r.APIVersion, r.Kind).GroupKind()]
-	if t == nil || t.has(Namespaced) && i.Namespace == "" {
+	kind := schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)
+	at := slices.IndexFunc(g.served, func(s Resource) bool { return s.gvk() == kind })
+	if at < 0 || g.served[at].has(Namespaced) && i.Namespace == "" {
 		return false
 	}
 	owner, ok := g.owners[r.UID]
-	return !ok || owner.table != t || owner.Name != r.Name || t.has(Namespaced) && owner.Namespace != i.Namespace
+	return !ok || owner.table.Kind != r.Kind || owner.ObjectMeta.Name != r.Name ||
+		owner.Namespace != "" && owner.Namespace != i.Namespace
 }
 
-// dependents returns the objects that the item owns, or only those that block its deletion.
-func (g *collector) dependents(i item, blocking bool) []item {
-	return slices.DeleteFunc(slices.Clone(g.all), func(d item) bool {
-		return !slices.ContainsFunc(d.OwnerReferences, func(r metav1.OwnerReference) bool {
-			return r.UID == i.UID && (!blocking || r.BlockOwnerDeletion != nil && *r.BlockOwnerDeletion)
-		})
-	})
+// dependents returns the objects that the item owns.
+func (g *collector) dependents(i item) []item {
+	return drop(g.all, func(d item) bool { return !slices.ContainsFunc(d.OwnerReferences, refersTo(i.UID)) })
 }
 
-// empty deletes what is in a namespace, and the namespace when nothing is left.
-func (g *collector) empty(ns item) {
-	left := 0
-	for _, i := range g.all {
-		if i.Namespace == ns.ObjectMeta.Name {
-			left++
-			if i.DeletionTimestamp == nil {
-				g.delete(i, metav1.DeletePropagationBackground)
-			}
+// deleteAll deletes the objects that are not yet deleted, and reports whether there were any at all.
+func (g *collector) deleteAll(items []item, policy metav1.DeletionPropagation) bool {
+	for _, i := range items {
+		if i.DeletionTimestamp == nil {
+			o := &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(i.UID)), PropagationPolicy: &policy}
+			_, _ = g.call(i, "delete").delete(o) // tried again by the next call
 		}
 	}
-	if left == 0 {
-		c := g.call(ns, "update")
-		c.Subresource = "finalize"
-		_, _ = c.change(func(o Object) (Object, error) { // a failure is tried again by the next call
-			o = fork(o)
-			o["spec"] = Object{}
-			return o, nil
-		})
-		g.wrote++
-	}
+	return len(items) > 0
 }
 
 func (g *collector) call(i item, verb string) *call {
 	r := Request{Who: g.who, Verb: verb, Resource: i.table.Name, Namespace: i.Namespace, Name: i.ObjectMeta.Name}
-	return &call{Request: r, server: g.Server, ctx: context.Background(), table: i.table, version: i.Version}
-}
-
-func (g *collector) delete(i item, policy metav1.DeletionPropagation) {
-	c := g.call(i, "delete")
-	if _, err := c.delete(metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(i.UID)), PropagationPolicy: &policy}); err == nil {
-		g.wrote++
-	}
+	return &call{Request: r, server: g.Server, table: i.table, version: i.Version}
 }
 
 // change changes the metadata, unless the object has changed since.
 func (g *collector) change(i item, modify func(*metav1.ObjectMeta)) {
 	c := g.call(i, "patch")
-	_, err := c.change(func(Object) (Object, error) {
-		m := *i.ObjectMeta.DeepCopy()
+	_, _ = c.commit(func(old Object) (Object, error) { // tried again by the next call
+		m := i.ObjectMeta
 		modify(&m)
-		o := fork(i.object)
-		fields, err := toObject(&m)
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&m)
+		if err != nil || old == nil {
+			return nil, err
+		}
+		o := fork(old)
 		o["metadata"] = fields
-		return o, err
+		return c.next(old, o)
 	})
-	if err == nil {
-		g.wrote++
-	}
-}
-
-func without(refs []metav1.OwnerReference, uid types.UID) []metav1.OwnerReference {
-	return slices.DeleteFunc(slices.Clone(refs), func(r metav1.OwnerReference) bool { return r.UID == uid })
-}
-
-func drop(finalizers *[]string, name string) {
-	*finalizers = slices.DeleteFunc(slices.Clone(*finalizers), func(f string) bool { return f == name })
 }

@@ -1,6 +1,11 @@
 package apiserver
 
-import "strings"
+import (
+	"reflect"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
 
 // defaulted are fields that the server sets if the client does not, by resource. A * goes into each
 // item of a list or each value of an object. Paths without a value in the object above them do nothing.
@@ -11,10 +16,10 @@ var defaulted = map[string][]fieldDefault{
 	"csidrivers": {{"spec.attachRequired", true}, {"spec.podInfoOnMount", false}, {"spec.storageCapacity", false},
 		{"spec.fsGroupPolicy", "ReadWriteOnceWithFSType"}, {"spec.volumeLifecycleModes", []any{"Persistent"}},
 		{"spec.requiresRepublish", false}, {"spec.seLinuxMount", false}},
-	"daemonsets": {{"spec.revisionHistoryLimit", int64(10)}, {"spec.updateStrategy.type", "RollingUpdate"},
+	"daemonsets": {{"spec.revisionHistoryLimit", int64(10)}, {"spec.updateStrategy", Object{"type": "RollingUpdate", "rollingUpdate": Object{}}},
 		{"spec.updateStrategy.rollingUpdate.maxUnavailable", int64(1)}, {"spec.updateStrategy.rollingUpdate.maxSurge", int64(0)}},
 	"deployments": {{"spec.replicas", int64(1)}, {"spec.revisionHistoryLimit", int64(10)}, {"spec.progressDeadlineSeconds", int64(600)},
-		{"spec.strategy.type", "RollingUpdate"}, {"spec.strategy.rollingUpdate.maxUnavailable", "25%"},
+		{"spec.strategy", Object{"type": "RollingUpdate", "rollingUpdate": Object{}}}, {"spec.strategy.rollingUpdate.maxUnavailable", "25%"},
 		{"spec.strategy.rollingUpdate.maxSurge", "25%"}},
 	"secrets": {{"type", "Opaque"}},
 	"validatingwebhookconfigurations": {{"webhooks.*.matchPolicy", "Equivalent"}, {"webhooks.*.timeoutSeconds", int64(10)},
@@ -47,7 +52,7 @@ func (t *table) setDefaults(o Object) {
 	}
 	spec, _ := o["spec"].(Object)
 	if t.Name == "daemonsets" || t.Name == "deployments" {
-		spec, _ = at(o, "spec", "template", "spec").(Object)
+		spec = at[Object](o, "spec", "template", "spec")
 	} else if t.Name != "pods" {
 		return
 	}
@@ -73,7 +78,7 @@ func (d fieldDefault) set(v any) {
 	case o == nil:
 	case more:
 		fieldDefault{rest, d.value}.set(o[first])
-	case o[first] == nil:
-		o[first] = copied(d.value)
+	case o[first] == nil || reflect.DeepEqual(o[first], Object{}):
+		o[first] = runtime.DeepCopyJSONValue(d.value)
 	}
 }

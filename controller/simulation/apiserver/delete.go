@@ -2,20 +2,45 @@ package apiserver
 
 import (
 	"fmt"
-	"net/http"
-	"reflect"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// deleteOptions reads the options from the body, or from the query.
-func (c *call) deleteOptions() (o metav1.DeleteOptions, err error) {
+// delete deletes the object, or marks it as deleted if finalizers or a grace period keep it. Options
+// are those of the body unless they are given.
+func (c *call) delete(o *metav1.DeleteOptions) (answer, error) {
+	if o == nil {
+		var err error
+		if o, err = c.deleteOptions(); err != nil {
+			return answer{}, err
+		}
+	}
+	kept := false
+	a, err := c.commit(func(old Object) (Object, error) {
+		if old == nil {
+			return nil, apierrors.NewNotFound(c.table.group(), c.Name)
+		}
+		next := c.deleted(old, o)
+		kept = next != nil
+		return next, c.precondition(old, o.Preconditions)
+	})
+	if err == nil && !kept && !c.table.has(ReturnsGone) {
+		a.value = metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
+			Details: &metav1.StatusDetails{Name: c.Name, Group: c.table.group().Group, Kind: c.table.Name, UID: a.object.meta().UID}}
+	}
+	return a, err
+}
+
+// deleteOptions reads the options from body and query.
+func (c *call) deleteOptions() (*metav1.DeleteOptions, error) {
+	o := &metav1.DeleteOptions{}
 	if len(c.body) > 0 {
-		if err := decodeInto(c.body, &o); err != nil {
-			return o, err
+		if err := utiljson.Unmarshal(c.body, o); err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
 		}
 	}
 	if policy := c.query.Get("propagationPolicy"); policy != "" {
@@ -27,81 +52,51 @@ func (c *call) deleteOptions() (o metav1.DeleteOptions, err error) {
 	return o, nil
 }
 
-// delete deletes the object, or marks it as deleted if finalizers or a grace period keep it.
-func (c *call) delete(o metav1.DeleteOptions) (answer, error) {
-	for {
-		was, err := c.current()
-		if err != nil {
-			return answer{}, err
-		}
-		if err := c.precondition(was.object, o.Preconditions); err != nil {
-			return answer{}, err
-		}
-		next := c.deleted(was.object, o)
-		if next != nil && reflect.DeepEqual(next, was.object) {
-			return answer{code: http.StatusOK, object: was}, nil
-		}
-		if _, err := c.admitted(was.object, nil); err != nil {
-			return answer{}, err
-		}
-		if c.dryRun() {
-			return c.afterDelete(was, next != nil), nil
-		}
-		gone, ok, err := c.put(was, next)
-		if err != nil {
-			return answer{}, err
-		}
-		if ok {
-			return c.afterDelete(gone, next != nil), nil
-		}
-	}
-}
-
 // precondition refuses the deletion of another object or another version of it.
 func (c *call) precondition(o Object, p *metav1.Preconditions) error {
-	if p == nil {
-		return nil
-	}
-	kind := schema.GroupResource{Group: c.table.gv.Group, Resource: c.table.Kind}
-	if is := text(o, "metadata", "uid"); p.UID != nil && string(*p.UID) != is {
+	kind := schema.GroupResource{Group: c.table.gvk().Group, Resource: c.table.Kind}
+	if is := text(o, "metadata", "uid"); p != nil && p.UID != nil && string(*p.UID) != is {
 		return apierrors.NewConflict(kind, c.Name, fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). "+
 			"The object might have been deleted and then recreated", *p.UID, is))
 	}
-	if is := text(o, "metadata", "resourceVersion"); p.ResourceVersion != nil && *p.ResourceVersion != is {
-		return apierrors.NewConflict(kind, c.Name, fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion "+
-			"in record (%s). The object might have been modified", *p.ResourceVersion, is))
+	if is := text(o, "metadata", "resourceVersion"); p != nil && p.ResourceVersion != nil && *p.ResourceVersion != is {
+		return apierrors.NewConflict(kind, c.Name, fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the "+
+			"ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, is))
 	}
 	return nil
 }
 
 // deleted returns the object with the marks of a deletion, or nil if nothing keeps it.
-func (c *call) deleted(was Object, o metav1.DeleteOptions) Object {
+func (c *call) deleted(was Object, o *metav1.DeleteOptions) Object {
 	next := fork(was)
 	m := meta(next)
-	c.propagate(m, o)
-	grace, when := c.grace(was, o), time.Now().UTC()
-	if before, had := text(m, "deletionTimestamp"), number(m, "deletionGracePeriodSeconds"); before != "" {
-		if had > 0 && grace >= had || o.GracePeriodSeconds == nil && had > 0 {
+	grace, from := c.grace(was, o), time.Now().UTC()
+	if before := text(m, "deletionTimestamp"); before != "" {
+		had := number(m, "deletionGracePeriodSeconds")
+		if had > 0 && (o.GracePeriodSeconds == nil || grace >= had) || had == 0 && held(was) {
 			return was // a grace period can only be shortened
 		}
-		if began, err := time.Parse(time.RFC3339, before); err == nil && had > 0 {
-			began = began.Add(time.Duration(-had) * time.Second)
-			if began.Add(time.Duration(grace) * time.Second).Before(when) {
-				grace = min(grace, 1)
-			} else {
-				when = began
-			}
+		ends, _ := time.Parse(time.RFC3339, before) // the server wrote it
+		if began := ends.Add(-time.Duration(had) * time.Second); began.Add(time.Duration(grace) * time.Second).After(from) {
+			from = began
+		} else {
+			grace = min(grace, 1)
 		}
-	} else if m["generation"] != nil {
-		m["generation"] = number(m, "generation") + 1
+	} else {
+		if m["generation"] != nil {
+			m["generation"] = number(m, "generation") + 1
+		}
+		if p := o.PropagationPolicy; p != nil && *p == metav1.DeletePropagationForeground {
+			m["finalizers"] = with(list(m, "finalizers"), metav1.FinalizerDeleteDependents)
+		} else if p != nil && *p == metav1.DeletePropagationOrphan {
+			m["finalizers"] = with(list(m, "finalizers"), metav1.FinalizerOrphanDependents)
+		}
 	}
-	if grace == 0 && len(list(m, "finalizers")) == 0 && len(list(next, "spec", "finalizers")) == 0 {
+	if grace == 0 && !held(next) {
 		return nil
 	}
-	if m["deletionTimestamp"] == nil || number(m, "deletionGracePeriodSeconds") > 0 {
-		m["deletionTimestamp"] = when.Add(time.Duration(grace) * time.Second).Format(time.RFC3339)
-		m["deletionGracePeriodSeconds"] = grace
-	}
+	m["deletionTimestamp"] = from.Add(time.Duration(grace) * time.Second).Format(time.RFC3339)
+	m["deletionGracePeriodSeconds"] = grace
 	if c.table.Name == "namespaces" {
 		delete(m, "deletionGracePeriodSeconds")
 		next["status"] = Object{"phase": "Terminating"}
@@ -109,21 +104,8 @@ func (c *call) deleted(was Object, o metav1.DeleteOptions) Object {
 	return next
 }
 
-// propagate sets the finalizer of the garbage collector that the policy asks for.
-func (c *call) propagate(m Object, o metav1.DeleteOptions) {
-	if o.PropagationPolicy == nil || m["deletionTimestamp"] != nil {
-		return
-	}
-	switch *o.PropagationPolicy {
-	case metav1.DeletePropagationForeground:
-		m["finalizers"] = with(list(m, "finalizers"), metav1.FinalizerDeleteDependents)
-	case metav1.DeletePropagationOrphan:
-		m["finalizers"] = with(list(m, "finalizers"), metav1.FinalizerOrphanDependents)
-	}
-}
-
 // grace is the grace period of a deletion in seconds: only pods on a node have one.
-func (c *call) grace(o Object, options metav1.DeleteOptions) int64 {
+func (c *call) grace(o Object, options *metav1.DeleteOptions) int64 {
 	phase := text(o, "status", "phase")
 	switch {
 	case c.table.Name != "pods" || text(o, "spec", "nodeName") == "" || phase == "Succeeded" || phase == "Failed":
@@ -134,16 +116,6 @@ func (c *call) grace(o Object, options metav1.DeleteOptions) int64 {
 		return 1
 	}
 	return *options.GracePeriodSeconds
-}
-
-// afterDelete answers with the object, or with a status if it is gone and of a kind that has that.
-func (c *call) afterDelete(o *stored, kept bool) answer {
-	if kept || c.table.has(ReturnsGone) {
-		return answer{code: http.StatusOK, object: o}
-	}
-	details := &metav1.StatusDetails{Name: c.Name, Group: c.table.gv.Group, Kind: c.table.Name}
-	return answer{code: http.StatusOK, other: metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-		Status: metav1.StatusSuccess, Details: details}}
 }
 
 // deleteCollection deletes what the selectors choose, one after the other.
@@ -163,5 +135,5 @@ func (c *call) deleteCollection() (answer, error) {
 			return answer{}, err
 		}
 	}
-	return answer{code: http.StatusOK, other: c.encodeList(items, m)}, nil
+	return answer{code: 200, value: c.viewList(items, m)}, nil
 }

@@ -1,22 +1,24 @@
 package apiserver
 
 import (
-	"bytes"
-	"encoding/json"
+	"encoding/base64"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-func (c *call) gvk() schema.GroupVersionKind {
-	return schema.FromAPIVersionAndKind(c.version, c.table.Kind)
+// page is where a list goes on: after a key, in the state of a resource version.
+type page struct {
+	RV    int64  `json:"rv"`
+	Start string `json:"start"`
 }
 
 // list answers with the objects that the selectors choose.
@@ -25,7 +27,7 @@ func (c *call) list() (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{code: http.StatusOK, other: c.encodeList(items, m)}, nil
+	return answer{code: http.StatusOK, value: c.viewList(items, m)}, nil
 }
 
 // chosen returns the objects of a list or of its next page, and the metadata of the list.
@@ -34,7 +36,7 @@ func (c *call) chosen() ([]*stored, Object, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	p, limit, err := c.pageOf()
+	p, limit, err := c.page()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -48,107 +50,77 @@ func (c *call) chosen() ([]*stored, Object, error) {
 	m := Object{"resourceVersion": strconv.FormatInt(rv, 10)}
 	if left := len(all) - limit; limit > 0 && left > 0 {
 		all = all[:limit]
-		m["continue"] = page{RV: rv, Start: all[limit-1].key}.token()
-		if c.query.Get("labelSelector") == "" && c.query.Get("fieldSelector") == "" {
+		m["continue"] = base64.RawURLEncoding.EncodeToString(encode(page{rv, all[limit-1].key}))
+		if c.query.Get("labelSelector")+c.query.Get("fieldSelector") == "" {
 			m["remainingItemCount"] = left
 		}
 	}
 	return all, m, nil
 }
 
-// encodeList joins the encoded items.
-func (c *call) encodeList(items []*stored, m Object) json.RawMessage {
-	version, kind := c.typeMeta()
-	var b bytes.Buffer
-	fmt.Fprintf(&b, `{"kind":"%sList","apiVersion":%q,"metadata":%s,"items":[`, kind, version, mustMarshal(m))
-	for i, o := range items {
-		if i > 0 {
-			b.WriteByte(',')
+// page reads the parameters of a list.
+func (c *call) page() (p page, limit int, err error) {
+	rv, match := c.query.Get("resourceVersion"), c.query.Get("resourceVersionMatch")
+	limit, _ = strconv.Atoi(c.query.Get("limit"))
+	version, badVersion := strconv.ParseInt(rv, 10, 64)
+	token := c.query.Get("continue")
+	raw, badToken := base64.RawURLEncoding.DecodeString(token)
+	switch {
+	case token != "" && rv != "" && rv != "0":
+		return p, 0, apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
+	case token != "":
+		if badToken == nil {
+			badToken = utiljson.Unmarshal(raw, &p)
 		}
-		if c.partial() || c.table.has(Custom) {
-			b.Write(c.view(o))
+		if badToken != nil {
+			return p, 0, apierrors.NewBadRequest(fmt.Sprintf("continue key is not valid: %v", badToken))
+		}
+		return p, limit, nil
+	case match != "" && rv == "":
+		return p, 0, badOptions("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided")
+	case rv != "" && badVersion != nil:
+		return p, 0, apierrors.NewBadRequest(fmt.Sprintf("invalid resource version %q", rv))
+	case rv == "0":
+		return p, 0, nil // from the cache, which has no pages
+	case match == "Exact", match == "" && limit > 0:
+		p.RV = version
+	}
+	return p, limit, nil
+}
+
+func badOptions(name, why string) error {
+	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "",
+		field.ErrorList{field.Forbidden(field.NewPath(name), why)})
+}
+
+// snapshot returns all objects as they were at the resource version of a page, 0 for now, and that
+// version. The caller holds the server's lock.
+func (c *call) snapshot(p page) ([]*stored, int64, error) {
+	s, t := c.server, c.table
+	switch {
+	case p.RV == 0 || p.RV == s.rv:
+		return t.all(), s.rv, nil
+	case p.RV > s.rv:
+		err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", p.RV, s.rv), 1)
+		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
+		return nil, 0, err
+	case p.RV < max(s.floor, t.lost):
+		return nil, 0, apierrors.NewResourceExpired("The provided continue parameter or resource version is too old.")
+	}
+	then := maps.Clone(t.objects)
+	for _, ch := range slices.Backward(t.log) {
+		if ch.rv <= p.RV {
+			break
+		}
+		if ch.old != nil {
+			then[ch.old.key] = ch.old
 		} else {
-			b.Write(c.item(o))
+			delete(then, ch.new.key)
 		}
 	}
-	b.WriteString("]}")
-	return b.Bytes()
-}
-
-// selectable are the fields that field selectors may use beside metadata.name and metadata.namespace.
-var selectable = map[string][]string{
-	"pods":       {"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "status.phase", "status.podIP", "status.nominatedNodeName"},
-	"nodes":      {"spec.unschedulable"},
-	"namespaces": {"status.phase"},
-	"secrets":    {"type"},
-	"events": {"involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid", "involvedObject.apiVersion",
-		"involvedObject.resourceVersion", "involvedObject.fieldPath", "reason", "reportingComponent", "source", "type"},
-}
-
-// labelMap is the labels of an object.
-type labelMap Object
-
-// Has, Get and Lookup implement labels.Labels.
-func (l labelMap) Has(key string) bool              { _, ok := l[key]; return ok }
-func (l labelMap) Get(key string) string            { return text(Object(l), key) }
-func (l labelMap) Lookup(key string) (string, bool) { _, ok := l[key]; return text(Object(l), key), ok }
-
-// selector returns which objects the request is about. The function is false for nil.
-func (c *call) selector() (func(*stored) bool, error) {
-	byLabel, err := labels.Parse(c.query.Get("labelSelector"))
-	if err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("unable to parse labelSelector: %v", err))
+	all := make([]*stored, 0, len(then))
+	for _, key := range slices.Sorted(maps.Keys(then)) {
+		all = append(all, then[key])
 	}
-	byField, err := fields.ParseSelector(c.query.Get("fieldSelector"))
-	if err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("unable to parse fieldSelector: %v", err))
-	}
-	wanted := byField.Requirements()
-	for i, r := range wanted {
-		if c.foreignEvent() {
-			wanted[i].Field = strings.Replace(r.Field, "regarding.", "involvedObject.", 1)
-		}
-		known := r.Field == "metadata.name" || r.Field == "metadata.namespace" && c.table.has(Namespaced) ||
-			slices.Contains(selectable[c.table.Name], wanted[i].Field)
-		if !known {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("field label not supported: %s", r.Field))
-		}
-	}
-	if c.Name != "" {
-		wanted = append(wanted, fields.Requirement{Field: "metadata.name", Value: c.Name})
-	}
-	return func(o *stored) bool {
-		if o == nil || c.Namespace != "" && o.ns != c.Namespace {
-			return false
-		}
-		if have, _ := at(o.object, "metadata", "labels").(Object); !byLabel.Empty() && !byLabel.Matches(labelMap(have)) {
-			return false
-		}
-		for _, r := range wanted {
-			if (fieldOf(o.object, r.Field) == r.Value) != (r.Operator != "!=") {
-				return false
-			}
-		}
-		return true
-	}, nil
-}
-
-// fieldOf returns a field as field selectors compare it.
-func fieldOf(o Object, path string) string {
-	if path == "source" {
-		if component := text(o, "source", "component"); component != "" {
-			return component
-		}
-		return text(o, "reportingComponent")
-	}
-	switch v := at(o, strings.Split(path, ".")...).(type) {
-	case string:
-		return v
-	case bool:
-		return strconv.FormatBool(v)
-	}
-	if path == "spec.unschedulable" {
-		return "false"
-	}
-	return ""
+	return all, p.RV, nil
 }

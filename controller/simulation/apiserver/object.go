@@ -2,22 +2,20 @@ package apiserver
 
 import (
 	"maps"
-	"strings"
+	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // fork returns a copy of which the top and the metadata may change.
 func fork(o Object) Object {
 	o = maps.Clone(o)
-	m, _ := o["metadata"].(Object)
-	o["metadata"] = maps.Clone(m)
+	o["metadata"] = maps.Clone(meta(o))
 	return o
 }
 
-// copied returns a deep copy of a JSON value.
-func copied(v any) any { return runtime.DeepCopyJSONValue(v) }
+// copied returns a deep copy.
+func copied(o Object) Object { return runtime.DeepCopyJSON(o) }
 
 // meta returns the metadata, which it adds if there is none.
 func meta(o Object) Object {
@@ -29,52 +27,38 @@ func meta(o Object) Object {
 	return m
 }
 
-// meta returns the metadata as its Go type.
-func (o *stored) meta() (m metav1.ObjectMeta) {
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(meta(o.object), &m); err != nil {
-		panic(err) // it was converted before
-	}
-	return m
-}
-
-// toObject converts a Go value into JSON.
-func toObject(v any) (Object, error) { return runtime.DefaultUnstructuredConverter.ToUnstructured(v) }
-
-// at returns what is at a path of fields, or nil.
-func at(o Object, path ...string) any {
+// at returns the value at a path of fields, or the zero value.
+func at[T any](o Object, path ...string) T {
 	var v any = o
 	for _, field := range path {
 		in, _ := v.(Object)
 		v = in[field]
 	}
-	return v
+	t, _ := v.(T)
+	return t
 }
 
-func text(o Object, path ...string) string {
-	s, _ := at(o, path...).(string)
-	return s
-}
+func text(o Object, path ...string) string { return at[string](o, path...) }
 
-func number(o Object, path ...string) int64 {
-	n, _ := at(o, path...).(int64)
-	return n
-}
+func number(o Object, path ...string) int64 { return at[int64](o, path...) }
 
-func list(o Object, path ...string) []any {
-	l, _ := at(o, path...).([]any)
-	return l
-}
+func list(o Object, path ...string) []any { return at[[]any](o, path...) }
 
-// set sets a field, or removes it if value is nil.
-func set(o Object, key string, value any) {
-	if value == nil {
-		delete(o, key)
-	} else {
-		o[key] = value
+// set sets fields as the other object has them, or removes them if it does not.
+func set(o, as Object, keys ...string) {
+	for _, key := range keys {
+		if value, ok := as[key]; ok {
+			o[key] = value
+		} else {
+			delete(o, key)
+		}
 	}
 }
 
-func namespaceOf(key string) string {
-	ns, _, _ := strings.Cut(key, "/")
-	return ns
+// with returns the list with one more finalizer.
+func with(l []any, finalizer string) []any {
+	if slices.Contains(l, any(finalizer)) {
+		return l
+	}
+	return append(slices.Clone(l), finalizer)
 }

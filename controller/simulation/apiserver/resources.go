@@ -1,8 +1,6 @@
 package apiserver
 
-import (
-	"k8s.io/apimachinery/pkg/runtime/schema"
-)
+import "k8s.io/apimachinery/pkg/runtime/schema"
 
 // Traits are what resources differ in.
 type Traits int
@@ -14,20 +12,18 @@ const (
 	Generation         // counts changes of fields other than metadata and status
 	Conditional        // an update has to name the resource version
 	Upsert             // an update creates an object that is absent
-	ReturnsGone        // deletion returns the object rather than a status
-	Custom             // the server does not know its Go type
+	ReturnsGone        // a deletion answers with the object rather than with a status
+	Custom             // without a Go type
 )
 
-// Resource is a resource that the server serves.
+// Resource is a resource in one version. Versions of a resource share their objects, which are those
+// of the first one.
 type Resource struct {
-	// Version is the group and version, such as apps/v1.
-	Version string
-	// Name is the plural, such as daemonsets. Two versions of one resource share their objects.
-	Name, Kind string
-	Traits     Traits
+	Version, Name, Kind string // such as apps/v1, daemonsets, DaemonSet
+	Traits              Traits
 }
 
-// CustomResource returns a namespaced resource as a CustomResourceDefinition makes it.
+// CustomResource returns a resource as a CustomResourceDefinition defines it.
 func CustomResource(version, name, kind string, traits Traits) Resource {
 	return Resource{version, name, kind, traits | Custom | Generation | Conditional}
 }
@@ -57,40 +53,43 @@ var builtin = []Resource{
 	{"rbac.authorization.k8s.io/v1", "roles", "Role", Namespaced | Upsert},
 	{"rbac.authorization.k8s.io/v1", "rolebindings", "RoleBinding", Namespaced | Upsert},
 	{"storage.k8s.io/v1", "storageclasses", "StorageClass", ReturnsGone},
-	{"storage.k8s.io/v1", "csidrivers", "CSIDriver", ReturnsGone},
-	{"storage.k8s.io/v1", "csinodes", "CSINode", ReturnsGone},
-	{"storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity", Namespaced},
-	{"storage.k8s.io/v1", "volumeattachments", "VolumeAttachment", Status | ReturnsGone},
-	{"admissionregistration.k8s.io/v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", Generation},
-	{"apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", Custom | Status | Generation | Conditional},
+	{"storage.k8s.io/v1", "csidrivers", "CSIDriver", Conditional | ReturnsGone},
+	{"storage.k8s.io/v1", "csinodes", "CSINode", Conditional | ReturnsGone},
+	{"storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity", Namespaced | Conditional},
+	{"storage.k8s.io/v1", "volumeattachments", "VolumeAttachment", Status | Conditional | ReturnsGone},
+	{"admissionregistration.k8s.io/v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", Generation | Conditional},
+	CustomResource("apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", Status),
 }
 
-// version is one version of a table.
-type version struct {
-	Resource
-	gv schema.GroupVersion
+func (r Resource) has(traits Traits) bool { return r.Traits&traits == traits }
+
+func (r Resource) gvk() schema.GroupVersionKind {
+	return schema.FromAPIVersionAndKind(r.Version, r.Kind)
 }
 
-// Serve makes the server serve a resource from now on, or another version of one.
-func (s *Server) Serve(r Resource) {
+// group returns the resource as errors name it.
+func (r Resource) group() schema.GroupResource {
+	return schema.GroupResource{Group: r.gvk().Group, Resource: r.Name}
+}
+
+// Serve makes the server serve resources from now on, or more versions of them.
+func (s *Server) Serve(resources ...Resource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	gv, err := schema.ParseGroupVersion(r.Version)
-	if err != nil {
-		panic(err) // the program is wrong
-	}
-	s.versions = append(s.versions, version{r, gv})
-	if s.tables[r.Name] == nil {
-		s.tables[r.Name] = newTable(r, gv)
+	for _, r := range resources {
+		s.served = append(s.served, r)
+		if s.tables[r.Name] == nil {
+			s.tables[r.Name] = newTable(r)
+		}
 	}
 }
 
 // find returns the table of a resource in a version, or nil.
-func (s *Server) find(groupVersion, resource string) *table {
+func (s *Server) find(version, resource string) *table {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, v := range s.versions {
-		if v.Version == groupVersion && v.Name == resource {
+	for _, r := range s.served {
+		if r.Version == version && r.Name == resource {
 			return s.tables[resource]
 		}
 	}

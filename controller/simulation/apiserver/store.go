@@ -2,7 +2,7 @@ package apiserver
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/kubernetes/scheme"
 )
@@ -19,52 +18,46 @@ import (
 // history is how many changes of a resource the server remembers at least.
 const history = 10_000
 
+// maxObject is the size of an object that etcd refuses.
+const maxObject = 3 << 19
+
 // stored is one version of an object. It never changes.
 type stored struct {
-	object Object
-	// body is the object's JSON without apiVersion and kind, which lists leave out.
-	body    []byte
+	object  Object
+	body    []byte // its JSON without apiVersion and kind, which lists leave out
 	rv      int64
 	ns, key string
 }
 
-// change is one write. old is nil after a creation, new after a removal.
+// change is one write. old is nil after a creation, new after a removal; gone is the removed object
+// with the resource version of its removal.
 type change struct {
-	rv       int64
-	at       time.Time
-	old, new *stored
-	// gone is the last version of an object that was removed, with the resource version of that.
-	gone *stored
+	rv             int64
+	at             time.Time
+	old, new, gone *stored
 }
 
-// table has the objects of one resource and their history. The server's lock guards it.
+// table has the objects of one resource, and their history. The server's lock guards it.
 type table struct {
 	Resource
-	gv      schema.GroupVersion
 	typ     reflect.Type // of the Go type; nil for custom resources
 	objects map[string]*stored
 	keys    []string // sorted
 	log     []change
-	lost    int64         // the resource version of the last change that is no longer in the log
+	lost    int64         // the resource version of the last change that left the log
 	wake    chan struct{} // closed at each change
 
 	fields   sync.Mutex                             // held only while a manager is made
 	managers map[string]*managedfields.FieldManager // by subresource
 }
 
-func newTable(r Resource, gv schema.GroupVersion) *table {
-	t := &table{Resource: r, gv: gv, objects: map[string]*stored{}, wake: make(chan struct{}), managers: map[string]*managedfields.FieldManager{}}
-	if r.Traits&Custom == 0 {
-		t.typ = scheme.Scheme.AllKnownTypes()[gv.WithKind(r.Kind)]
+func newTable(r Resource) *table {
+	t := &table{Resource: r, objects: map[string]*stored{}, wake: make(chan struct{}), managers: map[string]*managedfields.FieldManager{}}
+	if !r.has(Custom) {
+		t.typ = scheme.Scheme.AllKnownTypes()[r.gvk()]
 	}
 	return t
 }
-
-func (t *table) has(traits Traits) bool { return t.Traits&traits == traits }
-
-func (t *table) resource() schema.GroupResource { return t.gv.WithResource(t.Name).GroupResource() }
-
-func (t *table) kind() schema.GroupKind { return t.gv.WithKind(t.Kind).GroupKind() }
 
 // all returns the objects by namespace and name.
 func (t *table) all() []*stored {
@@ -90,69 +83,56 @@ func (t *table) normal(o Object) (Object, error) {
 		}
 	}
 	o["apiVersion"], o["kind"] = t.Version, t.Kind
-	meta(o)
+	t.setDefaults(o)
 	return o, nil
 }
 
 // seal encodes an object, which must not change from then on.
-func seal(o Object, key string, rv int64) (*stored, error) {
+func (c *call) seal(o Object, rv int64) (*stored, error) {
 	rest := maps.Clone(o)
 	delete(rest, "apiVersion")
 	delete(rest, "kind")
 	body, err := json.Marshal(rest)
-	return &stored{object: o, body: body, rv: rv, key: key, ns: namespaceOf(key)}, err
+	return &stored{object: o, body: body, rv: rv, ns: text(o, "metadata", "namespace"), key: c.key()}, err
 }
 
-// withVersion returns a copy of the object with another resource version.
-func (o *stored) withVersion(rv int64) *stored {
-	object := fork(o.object)
-	meta(object)["resourceVersion"] = strconv.FormatInt(rv, 10)
-	next, err := seal(object, o.key, rv)
-	if err != nil {
-		panic(err) // it was encoded before
-	}
-	return next
-}
-
-// put stores next in the place of old, which may both be nil. It returns false, and does nothing, if
-// there is another object by now.
-func (c *call) put(old *stored, next Object) (*stored, bool, error) {
-	s, t, key := c.server, c.table, c.key()
+// put stores next in the place of old; nil is none. It returns nil, and does nothing, if there is
+// another object by now.
+func (c *call) put(old *stored, next Object) (*stored, error) {
+	s, t := c.server, c.table
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t.objects[key] != old {
-		return nil, false, nil
+	if t.objects[c.key()] != old {
+		return nil, nil
 	}
-	ch := change{rv: s.rv + 1, at: time.Now(), old: old}
-	w := c.write(nil, next)
+	w := Write{c.Who, c.Verb, c.Resource, c.Namespace, c.Name, c.Subresource, nil, next}
 	if old != nil {
 		w.Old = old.object
 	}
-	var answer *stored
-	if next != nil {
-		meta(next)["resourceVersion"] = strconv.FormatInt(ch.rv, 10)
-		var err error
-		if answer, err = seal(next, key, ch.rv); err != nil {
-			return nil, false, err
-		}
-		if len(answer.body) > maxObject {
-			return nil, false, fmt.Errorf("etcdserver: request is too large")
-		}
-		ch.new = answer
+	gone := next == nil || unheld(next)
+	if next == nil {
+		next = fork(w.Old)
 	}
-	if next == nil || unheld(next) {
-		w.New, ch.new = nil, nil
-		if ch.gone = answer; answer == nil {
-			ch.gone = old.withVersion(ch.rv)
-		}
-		answer = ch.gone
+	ch := change{rv: s.rv + 1, at: time.Now(), old: old}
+	meta(next)["resourceVersion"] = strconv.FormatInt(ch.rv, 10)
+	o, err := c.seal(next, ch.rv)
+	if err == nil && len(o.body) > maxObject {
+		err = errors.New("etcdserver: request is too large")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if gone {
+		ch.gone, w.New = o, nil
+	} else {
+		ch.new = o
 	}
 	s.rv = ch.rv
-	t.apply(key, ch)
+	t.apply(c.key(), ch)
 	if s.Seen != nil {
 		s.Seen(w)
 	}
-	return answer, true, nil
+	return o, nil
 }
 
 // apply makes the change part of the table.
@@ -168,19 +148,20 @@ func (t *table) apply(key string, ch change) {
 			t.keys = slices.Insert(t.keys, at, key)
 		}
 	}
-	t.log = append(t.log, ch)
-	if len(t.log) > 2*history {
-		t.lost = t.log[history-1].rv
-		t.log = slices.Clone(t.log[history:])
+	if t.log = append(t.log, ch); len(t.log) > 2*history {
+		t.lost, t.log = t.log[history-1].rv, slices.Clone(t.log[history:])
 	}
 	close(t.wake)
 	t.wake = make(chan struct{})
 }
 
-// unheld reports whether an object is to be removed: it is deleted, its grace period is 0, and no
-// finalizer is left, which namespaces also have in their spec.
+// unheld reports whether nothing keeps an object that was deleted: no grace period and no finalizer,
+// which namespaces also have in their spec.
 func unheld(o Object) bool {
-	m := meta(o)
-	return m["deletionTimestamp"] != nil && number(m, "deletionGracePeriodSeconds") == 0 && len(list(m, "finalizers")) == 0 &&
-		len(list(o, "spec", "finalizers")) == 0
+	return text(o, "metadata", "deletionTimestamp") != "" && number(o, "metadata", "deletionGracePeriodSeconds") == 0 && !held(o)
+}
+
+// held reports whether the object has a finalizer.
+func held(o Object) bool {
+	return len(list(o, "metadata", "finalizers"))+len(list(o, "spec", "finalizers")) > 0
 }

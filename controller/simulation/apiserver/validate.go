@@ -15,21 +15,17 @@ import (
 
 // invalid returns the error 422.
 func (c *call) invalid(errs ...*field.Error) error {
-	return apierrors.NewInvalid(c.table.kind(), c.Name, errs)
+	return apierrors.NewInvalid(c.table.gvk().GroupKind(), c.Name, errs)
 }
 
-// validate refuses objects that the real server would refuse. old is nil for a creation, next for a
-// deletion.
+// validate refuses objects that the real server would refuse. old is nil for a creation.
 func (c *call) validate(old, next Object) error {
-	if next == nil {
-		return nil
-	}
 	path := field.NewPath("metadata")
 	namespaced := c.table.has(Namespaced)
 	var errs field.ErrorList
 	if old == nil {
 		name := apivalidation.NameIsDNSSubdomain
-		if strings.HasPrefix(c.table.gv.Group, "rbac.") {
+		if strings.HasPrefix(c.table.Version, "rbac.") {
 			name = func(name string, prefix bool) []string { return apivalidation.ValidateNamespaceName("a", prefix) }
 		}
 		errs = apivalidation.ValidateObjectMetaAccessor(&unstructured.Unstructured{Object: next}, namespaced, name, path)
@@ -37,14 +33,14 @@ func (c *call) validate(old, next Object) error {
 		errs = apivalidation.ValidateObjectMetaAccessorUpdate(&unstructured.Unstructured{Object: next}, &unstructured.Unstructured{Object: old}, path)
 	}
 	for _, fixed := range immutable[c.table.Name] {
-		before, after := at(old, strings.Split(fixed, ".")...), at(next, strings.Split(fixed, ".")...)
+		before, after := at[any](old, strings.Split(fixed, ".")...), at[any](next, strings.Split(fixed, ".")...)
 		if old != nil && !reflect.DeepEqual(before, after) {
 			errs = append(errs, field.Invalid(field.NewPath(fixed), after, apivalidation.FieldImmutableErrorMsg))
 		}
 	}
 	if c.Subresource == "" {
-		if special := special[c.table.Name]; special != nil {
-			errs = append(errs, special(c, old, next)...)
+		if rule := rules[c.table.Name]; rule != nil {
+			errs = append(errs, rule(c, old, next)...)
 		}
 	}
 	if len(errs) > 0 {
@@ -66,8 +62,8 @@ var immutable = map[string][]string{
 	"storageclasses":       {"provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"},
 }
 
-// special are the rules of one resource.
-var special = map[string]func(c *call, old, next Object) field.ErrorList{
+// rules are the rules of one resource.
+var rules = map[string]func(c *call, old, next Object) field.ErrorList{
 	"daemonsets":             validatePods,
 	"deployments":            validatePods,
 	"events":                 validateEvent,
@@ -107,8 +103,8 @@ func validatePV(_ *call, old, pv Object) (errs field.ErrorList) {
 	case n > 1:
 		errs = append(errs, field.Forbidden(path, "may not specify more than 1 volume type"))
 	}
-	local := at(pv, "spec", "local") != nil
-	if local && at(pv, "spec", "nodeAffinity", "required") == nil {
+	local := at[any](pv, "spec", "local") != nil
+	if local && at[any](pv, "spec", "nodeAffinity", "required") == nil {
 		errs = append(errs, field.Required(path.Child("nodeAffinity"), "Local volume requires node affinity"))
 	}
 	if old == nil {
@@ -117,8 +113,8 @@ func validatePV(_ *call, old, pv Object) (errs field.ErrorList) {
 	if !reflect.DeepEqual(source(old), source(pv)) {
 		errs = append(errs, field.Forbidden(path.Child("persistentvolumesource"), "spec.persistentvolumesource is immutable after creation"))
 	}
-	if affinity := at(old, "spec", "nodeAffinity"); affinity != nil && !reflect.DeepEqual(affinity, at(pv, "spec", "nodeAffinity")) {
-		errs = append(errs, field.Invalid(field.NewPath("nodeAffinity"), at(pv, "spec", "nodeAffinity"), apivalidation.FieldImmutableErrorMsg))
+	if affinity := at[any](old, "spec", "nodeAffinity"); affinity != nil && !reflect.DeepEqual(affinity, at[any](pv, "spec", "nodeAffinity")) {
+		errs = append(errs, field.Invalid(field.NewPath("nodeAffinity"), at[any](pv, "spec", "nodeAffinity"), apivalidation.FieldImmutableErrorMsg))
 	}
 	return errs
 }
@@ -144,7 +140,7 @@ func validateClaim(_ *call, old, claim Object) (errs field.ErrorList) {
 	if old == nil {
 		return errs
 	}
-	before, after := copied(old["spec"]).(Object), copied(claim["spec"]).(Object)
+	before, after := copied(at[Object](old, "spec")), copied(at[Object](claim, "spec"))
 	for _, once := range []string{"volumeName", "storageClassName"} {
 		if before[once] == nil {
 			delete(after, once)
@@ -167,8 +163,8 @@ func validateClaim(_ *call, old, claim Object) (errs field.ErrorList) {
 
 // validatePods checks that a workload selects its own pods.
 func validatePods(_ *call, _, o Object) field.ErrorList {
-	want, _ := at(o, "spec", "selector", "matchLabels").(Object)
-	have, _ := at(o, "spec", "template", "metadata", "labels").(Object)
+	want := at[Object](o, "spec", "selector", "matchLabels")
+	have := at[Object](o, "spec", "template", "metadata", "labels")
 	set := labels.Set{}
 	for key := range want {
 		set[key] = text(want, key)
@@ -199,7 +195,7 @@ func validateEvent(c *call, old, e Object) (errs field.ErrorList) {
 			errs = append(errs, field.Invalid(field.NewPath(l.field), "", fmt.Sprintf("can have at most %d characters", l.max)))
 		}
 	}
-	if !c.foreignEvent() {
+	if !c.eventsV1() {
 		return errs
 	}
 	if series, _ := e["series"].(Object); series != nil && (old == nil || !reflect.DeepEqual(series, old["series"])) {

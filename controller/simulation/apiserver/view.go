@@ -1,94 +1,107 @@
 package apiserver
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-func schemaResource(c *call) schema.GroupResource {
-	gv, _ := schema.ParseGroupVersion(c.version) // an error leaves it empty
-	return gv.WithResource(c.Resource).GroupResource()
+// toEventsV1 are the fields that events.k8s.io/v1 names otherwise than v1, in which events are stored.
+var toEventsV1 = map[string]string{"involvedObject": "regarding", "message": "note", "source": "deprecatedSource", "count": "deprecatedCount",
+	"firstTimestamp": "deprecatedFirstTimestamp", "lastTimestamp": "deprecatedLastTimestamp", "reportingComponent": "reportingController"}
+
+// eventsV1 reports whether the client uses the version of events in which they are not stored.
+func (c *call) eventsV1() bool { return c.table.Name == "events" && c.version != c.table.Version }
+
+// toClient returns the object with the names of the client's version.
+func (c *call) toClient(o Object) Object {
+	if !c.eventsV1() {
+		return o
+	}
+	o = maps.Clone(o)
+	o["apiVersion"] = c.version
+	for from, to := range toEventsV1 {
+		rename(o, from, to)
+	}
+	return o
+}
+
+// fromClient returns the object with the names of the stored version.
+func (c *call) fromClient(o Object) Object {
+	if !c.eventsV1() {
+		return o
+	}
+	o = maps.Clone(o)
+	for to, from := range toEventsV1 {
+		rename(o, from, to)
+	}
+	return o
+}
+
+func rename(o Object, from, to string) {
+	if value, ok := o[from]; ok {
+		o[to] = value
+		delete(o, from)
+	}
 }
 
 // partial reports whether the client asks for the metadata alone.
-func (c *call) partial() bool { return strings.Contains(c.accept, "as=PartialObjectMetadata") }
-
-// view returns the JSON of an object as the client asks for it.
-func (c *call) view(o *stored) []byte {
-	version, kind := c.typeMeta()
-	return typed(version, kind, c.item(o))
+func (c *call) partial() bool {
+	return strings.Contains(c.req.Header.Get("Accept"), "as=PartialObjectMetadata")
 }
 
-// typeMeta returns version and kind of objects in the client's view.
-func (c *call) typeMeta() (version, kind string) {
+// typeMeta begins the JSON of an object in the view of the client.
+func (c *call) typeMeta(suffix string) string {
+	version, kind := c.version, c.table.Kind
 	if c.partial() {
-		return "meta.k8s.io/v1", "PartialObjectMetadata"
+		version, kind = "meta.k8s.io/v1", "PartialObjectMetadata"
 	}
-	return c.version, c.table.Kind
+	return fmt.Sprintf(`{"kind":"%s%s","apiVersion":"%s",`, kind, suffix, version)
 }
+
+// view returns the JSON of an object in the view of the client.
+func (c *call) view(o *stored) []byte { return slices.Concat([]byte(c.typeMeta("")), c.item(o)[1:]) }
 
 // item returns the JSON of an object without apiVersion and kind.
 func (c *call) item(o *stored) []byte {
 	switch {
 	case c.partial():
-		return mustMarshal(Object{"metadata": o.object["metadata"]})
-	case c.foreignEvent():
-		event := renamed(o.object, toEventsV1)
+		return encode(Object{"metadata": o.object["metadata"]})
+	case c.eventsV1():
+		event := c.toClient(o.object)
 		delete(event, "apiVersion")
 		delete(event, "kind")
-		return mustMarshal(event)
+		return encode(event)
 	}
 	return o.body
 }
 
-// typed puts apiVersion and kind before the other fields.
-func typed(version, kind string, body []byte) []byte {
-	head := `{"kind":"` + kind + `","apiVersion":"` + version + `"`
-	if len(body) > 2 {
-		head += ","
-	}
-	return slices.Concat([]byte(head), body[1:])
-}
-
-// toEventsV1 are the fields that events.k8s.io/v1 calls otherwise than v1, in which events are stored.
-var toEventsV1 = map[string]string{
-	"involvedObject": "regarding", "message": "note", "source": "deprecatedSource", "count": "deprecatedCount",
-	"firstTimestamp": "deprecatedFirstTimestamp", "lastTimestamp": "deprecatedLastTimestamp",
-	"reportingComponent": "reportingController",
-}
-
-var fromEventsV1 = func() map[string]string {
-	names := map[string]string{}
-	for from, to := range toEventsV1 {
-		names[to] = from
-	}
-	return names
-}()
-
-// foreignEvent reports whether the client uses the other version of events.
-func (c *call) foreignEvent() bool { return c.table.Name == "events" && c.version != c.table.Version }
-
-// renamed returns a copy with other names of its fields.
-func renamed(o Object, names map[string]string) Object {
-	o = maps.Clone(o)
-	for from, to := range names {
-		if value, ok := o[from]; ok {
-			o[to] = value
-			delete(o, from)
+// viewList returns the JSON of a list.
+func (c *call) viewList(items []*stored, m Object) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `%s"metadata":%s,"items":[`, c.typeMeta("List"), encode(m))
+	for i, o := range items {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if c.partial() || c.table.has(Custom) {
+			b.Write(c.view(o))
+		} else {
+			b.Write(c.item(o))
 		}
 	}
-	return o
+	b.WriteString("]}")
+	return b.Bytes()
 }
 
-// mustMarshal encodes what was decoded before.
-func mustMarshal(v any) []byte {
+// encode encodes a value that has JSON.
+func encode(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err)
+		panic(err) // the program is wrong
 	}
 	return b
 }

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -18,7 +19,7 @@ type stream struct {
 	*call
 	ctx    context.Context //nolint:containedctx // ends when the client closes the body
 	cancel context.CancelFunc
-	chosen func(*stored) bool
+	wanted func(*stored) bool
 	from   int64 // the resource version of the last event
 	todo   []change
 	rest   []byte // of the event that is being read
@@ -26,46 +27,51 @@ type stream struct {
 	done   bool
 }
 
-// watch begins a stream.
-func (c *call) watch(req *http.Request) (*http.Response, error) {
-	s := c.server
-	if c.table = s.find(c.version, c.Resource); c.table == nil {
-		return c.fail(req, http.StatusNotFound)
-	}
-	chosen, err := c.selector()
+// watch begins a stream. Without a resource version, it begins with all objects.
+func (c *call) watch() (answer, error) {
+	wanted, err := c.selector()
 	if err != nil {
-		return c.respond(req, answer{}, err)
+		return answer{}, err
 	}
-	w := &stream{call: c, chosen: chosen}
-	initial := c.query.Get("sendInitialEvents") == "true"
+	rv, initial := c.query.Get("resourceVersion"), c.query.Get("sendInitialEvents") == "true"
+	from, err := strconv.ParseInt("0"+rv, 10, 64)
+	if err != nil {
+		return answer{}, err
+	}
+	if initial && c.query.Get("resourceVersionMatch") != "NotOlderThan" {
+		return answer{}, badOptions("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+	}
+	w := &stream{call: c, wanted: wanted, from: from}
+	s := c.server
 	s.mu.Lock()
-	w.from, _ = strconv.ParseInt(c.query.Get("resourceVersion"), 10, 64)
-	old := w.from > 0 && w.from < max(s.floor, c.table.lost)
-	if w.from == 0 || initial {
+	expired := from > 0 && !initial && from < max(s.floor, c.table.lost)
+	if from == 0 || initial {
 		w.from = s.rv
 		for _, o := range c.table.all() {
 			w.todo = append(w.todo, change{rv: s.rv, new: o})
 		}
 	}
 	s.mu.Unlock()
-	if old && !initial {
-		return c.respond(req, answer{}, expired())
-	}
 	if initial {
 		w.todo = append(w.todo, change{rv: w.from}) // the bookmark
+	}
+	if expired {
+		w.expire()
 	}
 	seconds, _ := strconv.Atoi(c.query.Get("timeoutSeconds"))
 	if seconds <= 0 {
 		seconds = 1800
 	}
 	w.end = time.NewTimer(time.Duration(seconds) * time.Second)
-	w.ctx, w.cancel = context.WithCancel(req.Context())
-	return response(req, http.StatusOK, w, -1), nil
+	w.ctx, w.cancel = context.WithCancel(c.req.Context())
+	return answer{code: http.StatusOK, value: io.ReadCloser(w)}, nil
 }
 
-// expired is the error of a client that is behind the history.
-func expired() *apierrors.StatusError {
-	return apierrors.NewResourceExpired("The resourceVersion for the provided watch is too old.")
+// expire ends a stream that is behind the history.
+func (w *stream) expire() {
+	err := apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d", w.from)).Status()
+	err.Kind, err.APIVersion = "Status", "v1"
+	w.done, w.rest = true, frame(watch.Error, encode(err))
 }
 
 // Close implements io.Closer.
@@ -90,20 +96,17 @@ func (w *stream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next encodes one event into rest, or waits for changes.
+// next puts one event into rest, or waits for changes.
 func (w *stream) next() error {
-	if err := w.server.gate(w.Who); err != nil {
-		return err
-	}
-	for len(w.todo) > 0 {
+	if len(w.todo) > 0 {
 		ch := w.todo[0]
-		if err := w.late(ch); err != nil {
-			return err
+		if lag := w.server.Lag; lag != nil && !ch.at.IsZero() {
+			if err := sleep(w.ctx, time.Until(ch.at.Add(lag(w.Who)))); err != nil {
+				return err
+			}
 		}
-		w.todo, w.from = w.todo[1:], ch.rv
-		if w.rest = w.event(ch); w.rest != nil {
-			return w.server.gate(w.Who)
-		}
+		w.todo, w.from, w.rest = w.todo[1:], ch.rv, w.event(ch)
+		return w.gate()
 	}
 	s := w.server
 	s.mu.Lock()
@@ -111,11 +114,11 @@ func (w *stream) next() error {
 	w.todo = w.table.log[first:len(w.table.log):len(w.table.log)]
 	wake, rv, behind := w.table.wake, s.rv, w.from < w.table.lost
 	s.mu.Unlock()
-	if behind {
-		w.done, w.rest = true, frame(watch.Error, mustMarshal(expired().Status()))
+	switch {
+	case behind:
+		w.expire()
 		return nil
-	}
-	if len(w.todo) > 0 {
+	case len(w.todo) > 0:
 		return nil
 	}
 	select {
@@ -123,46 +126,32 @@ func (w *stream) next() error {
 	case <-w.ctx.Done():
 		return w.ctx.Err()
 	case <-w.end.C:
-		w.done = true
-		if w.query.Get("allowWatchBookmarks") == "true" {
-			w.rest = w.bookmark(rv, nil)
+		if w.done = true; w.query.Get("allowWatchBookmarks") == "true" {
+			w.rest = w.bookmark(rv, Object{})
 		}
 	}
-	return nil
-}
-
-// late waits until the change is as old as the client's lag.
-func (w *stream) late(ch change) error {
-	if w.server.Lag == nil || ch.at.IsZero() {
-		return nil
-	}
-	if d := time.Until(ch.at.Add(w.server.Lag(w.Who))); d > 0 {
-		return sleep(w.ctx, d)
-	}
-	return nil
+	return w.gate()
 }
 
 // event returns the JSON of a change in the view of the client, or nil if the client does not see it.
 func (w *stream) event(ch change) []byte {
-	if ch.old == nil && ch.new == nil && ch.gone == nil {
-		return w.bookmark(ch.rv, Object{metav1.InitialEventsAnnotationKey: "true"})
-	}
-	was, is := w.chosen(ch.old), w.chosen(ch.new)
+	was, is := w.wanted(ch.old), w.wanted(ch.new)
 	switch {
+	case ch.old == nil && ch.new == nil:
+		return w.bookmark(ch.rv, Object{"annotations": Object{metav1.InitialEventsAnnotationKey: "true"}})
 	case was && is:
-		return w.encode(watch.Modified, ch.new)
+		return frame(watch.Modified, w.view(ch.new))
 	case is:
-		return w.encode(watch.Added, ch.new)
+		return frame(watch.Added, w.view(ch.new))
 	case was && ch.gone != nil:
-		return w.encode(watch.Deleted, ch.gone)
-	case was:
-		return w.encode(watch.Deleted, ch.old.withVersion(ch.rv))
+		return frame(watch.Deleted, w.view(ch.gone))
+	case was: // to the client, it is gone as it was last
+		o := fork(ch.old.object)
+		meta(o)["resourceVersion"] = strconv.FormatInt(ch.rv, 10)
+		set(o, Object{}, "apiVersion", "kind")
+		return frame(watch.Deleted, w.view(&stored{object: o, body: encode(o)}))
 	}
 	return nil
-}
-
-func (w *stream) encode(event watch.EventType, o *stored) []byte {
-	return frame(event, w.view(o))
 }
 
 func frame(event watch.EventType, body []byte) []byte {
@@ -170,11 +159,7 @@ func frame(event watch.EventType, body []byte) []byte {
 }
 
 // bookmark returns an event without an object.
-func (w *stream) bookmark(rv int64, annotations Object) []byte {
-	m := Object{"resourceVersion": strconv.FormatInt(rv, 10)}
-	if annotations != nil {
-		m["annotations"] = annotations
-	}
-	version, kind := w.typeMeta()
-	return frame(watch.Bookmark, typed(version, kind, mustMarshal(Object{"metadata": m})))
+func (w *stream) bookmark(rv int64, m Object) []byte {
+	m["resourceVersion"] = strconv.FormatInt(rv, 10)
+	return frame(watch.Bookmark, append([]byte(w.typeMeta("")), encode(Object{"metadata": m})[1:]...))
 }
