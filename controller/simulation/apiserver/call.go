@@ -176,9 +176,9 @@ func (c *call) serve() (answer, error) {
 	case "patch":
 		return c.patch()
 	case "delete":
-		return c.delete(nil)
+		return c.deleteBy(c.delete)
 	case "deletecollection":
-		return c.deleteCollection()
+		return c.deleteBy(c.deleteCollection)
 	}
 	return answer{}, apierrors.NewMethodNotSupported(c.table.group(), c.Verb)
 }

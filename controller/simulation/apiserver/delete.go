@@ -2,23 +2,37 @@ package apiserver
 
 import (
 	"fmt"
+	"net/http"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// delete deletes the object, or marks it as deleted if finalizers or a grace period keep it. Options
-// are those of the body unless they are given.
-func (c *call) delete(o *metav1.DeleteOptions) (answer, error) {
-	if o == nil {
-		var err error
-		if o, err = c.deleteOptions(); err != nil {
-			return answer{}, err
+// deleteBy calls a method with the options of body and query.
+func (c *call) deleteBy(method func(metav1.DeleteOptions) (answer, error)) (answer, error) {
+	var o metav1.DeleteOptions
+	if len(c.body) > 0 {
+		if err := utiljson.Unmarshal(c.body, &o); err != nil {
+			return answer{}, apierrors.NewBadRequest(err.Error())
 		}
 	}
+	if policy := c.query.Get("propagationPolicy"); policy != "" {
+		o.PropagationPolicy = (*metav1.DeletionPropagation)(&policy)
+	}
+	if len(o.DryRun) > 0 {
+		c.query.Set("dryRun", metav1.DryRunAll)
+	}
+	return method(o)
+}
+
+// delete deletes the object, or marks it as deleted if finalizers or a grace period keep it.
+func (c *call) delete(o metav1.DeleteOptions) (answer, error) {
 	kept := false
 	a, err := c.commit(func(old Object) (Object, error) {
 		if old == nil {
@@ -29,45 +43,28 @@ func (c *call) delete(o *metav1.DeleteOptions) (answer, error) {
 		return next, c.precondition(old, o.Preconditions)
 	})
 	if err == nil && !kept && !c.table.has(ReturnsGone) {
-		a.value = metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
-			Details: &metav1.StatusDetails{Name: c.Name, Group: c.table.group().Group, Kind: c.table.Name, UID: a.object.meta().UID}}
+		a.value = metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess, Details: &metav1.StatusDetails{
+			Name: c.Name, Group: c.table.group().Group, Kind: c.table.Name, UID: types.UID(text(a.object.object, "metadata", "uid"))}}
 	}
 	return a, err
 }
 
-// deleteOptions reads the options from body and query.
-func (c *call) deleteOptions() (*metav1.DeleteOptions, error) {
-	o := &metav1.DeleteOptions{}
-	if len(c.body) > 0 {
-		if err := utiljson.Unmarshal(c.body, o); err != nil {
-			return nil, apierrors.NewBadRequest(err.Error())
-		}
-	}
-	if policy := c.query.Get("propagationPolicy"); policy != "" {
-		o.PropagationPolicy = (*metav1.DeletionPropagation)(&policy)
-	}
-	if len(o.DryRun) > 0 {
-		c.query.Set("dryRun", metav1.DryRunAll)
-	}
-	return o, nil
-}
-
 // precondition refuses the deletion of another object or another version of it.
 func (c *call) precondition(o Object, p *metav1.Preconditions) error {
-	kind := schema.GroupResource{Group: c.table.gvk().Group, Resource: c.table.Kind}
-	if is := text(o, "metadata", "uid"); p != nil && p.UID != nil && string(*p.UID) != is {
-		return apierrors.NewConflict(kind, c.Name, fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). "+
-			"The object might have been deleted and then recreated", *p.UID, is))
+	if p == nil {
+		return nil
 	}
-	if is := text(o, "metadata", "resourceVersion"); p != nil && p.ResourceVersion != nil && *p.ResourceVersion != is {
-		return apierrors.NewConflict(kind, c.Name, fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the "+
-			"ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, is))
+	for field, want := range map[string]*string{"uid": (*string)(p.UID), "resourceVersion": p.ResourceVersion} {
+		if is := text(o, "metadata", field); want != nil && *want != is {
+			return apierrors.NewConflict(schema.GroupResource{Group: c.table.gvk().Group, Resource: c.table.Kind}, c.Name,
+				fmt.Errorf("the %s in the precondition (%s) does not match the one in record (%s)", field, *want, is))
+		}
 	}
 	return nil
 }
 
 // deleted returns the object with the marks of a deletion, or nil if nothing keeps it.
-func (c *call) deleted(was Object, o *metav1.DeleteOptions) Object {
+func (c *call) deleted(was Object, o metav1.DeleteOptions) Object {
 	next := fork(was)
 	m := meta(next)
 	grace, from := c.grace(was, o), time.Now().UTC()
@@ -83,13 +80,13 @@ func (c *call) deleted(was Object, o *metav1.DeleteOptions) Object {
 			grace = min(grace, 1)
 		}
 	} else {
-		if m["generation"] != nil {
+		if c.table.has(Generation) {
 			m["generation"] = number(m, "generation") + 1
 		}
 		if p := o.PropagationPolicy; p != nil && *p == metav1.DeletePropagationForeground {
-			m["finalizers"] = with(list(m, "finalizers"), metav1.FinalizerDeleteDependents)
+			finalize(m, metav1.FinalizerDeleteDependents)
 		} else if p != nil && *p == metav1.DeletePropagationOrphan {
-			m["finalizers"] = with(list(m, "finalizers"), metav1.FinalizerOrphanDependents)
+			finalize(m, metav1.FinalizerOrphanDependents)
 		}
 	}
 	if grace == 0 && !held(next) {
@@ -105,25 +102,22 @@ func (c *call) deleted(was Object, o *metav1.DeleteOptions) Object {
 }
 
 // grace is the grace period of a deletion in seconds: only pods on a node have one.
-func (c *call) grace(o Object, options *metav1.DeleteOptions) int64 {
+func (c *call) grace(o Object, options metav1.DeleteOptions) int64 {
 	phase := text(o, "status", "phase")
 	switch {
 	case c.table.Name != "pods" || text(o, "spec", "nodeName") == "" || phase == "Succeeded" || phase == "Failed":
 		return 0
 	case options.GracePeriodSeconds == nil:
 		return number(o, "spec", "terminationGracePeriodSeconds")
-	case *options.GracePeriodSeconds < 0:
+	}
+	if *options.GracePeriodSeconds < 0 {
 		return 1
 	}
 	return *options.GracePeriodSeconds
 }
 
 // deleteCollection deletes what the selectors choose, one after the other.
-func (c *call) deleteCollection() (answer, error) {
-	o, err := c.deleteOptions()
-	if err != nil {
-		return answer{}, err
-	}
+func (c *call) deleteCollection(o metav1.DeleteOptions) (answer, error) {
 	items, m, err := c.chosen()
 	if err != nil {
 		return answer{}, err
@@ -135,5 +129,127 @@ func (c *call) deleteCollection() (answer, error) {
 			return answer{}, err
 		}
 	}
-	return answer{code: 200, value: c.viewList(items, m)}, nil
+	return answer{code: http.StatusOK, value: c.viewList(items, m)}, nil
 }
+
+// collector is one round of the garbage collector.
+type collector struct {
+	*Server
+	who    string
+	all    []item
+	owners map[types.UID]item
+}
+
+// item is an object and where it is.
+type item struct {
+	*table
+	metav1.ObjectMeta
+}
+
+// Collect does, as the client who, what the controller-manager's garbage collector and namespace
+// controller would do by now: it deletes objects whose owners are all absent, deletes or frees the
+// dependents of an owner that waits for that, and empties namespaces that are deleted. Each call does
+// one step of a chain of owners.
+func (s *Server) Collect(who string) {
+	g := &collector{Server: s, who: who, owners: map[types.UID]item{}}
+	s.mu.Lock()
+	for _, r := range s.served {
+		for _, o := range s.tables[r.Name].all() {
+			i := item{table: s.tables[r.Name]}
+			err := runtime.DefaultUnstructuredConverter.FromUnstructured(meta(o.object), &i.ObjectMeta)
+			if _, again := g.owners[i.UID]; err == nil && !again {
+				g.all, g.owners[i.UID] = append(g.all, i), i
+			}
+		}
+	}
+	s.mu.Unlock()
+	for _, i := range g.all {
+		g.step(i)
+	}
+}
+
+// step does what is to be done about one object. What fails is done by the next round.
+func (g *collector) step(i item) {
+	mine := func(r metav1.OwnerReference) bool { return r.UID == i.UID }
+	dependents := drop(g.all, func(d item) bool { return !slices.ContainsFunc(d.OwnerReferences, mine) })
+	switch absent := func(r metav1.OwnerReference) bool { return g.absent(i, r) }; {
+	case i.DeletionTimestamp == nil && slices.ContainsFunc(i.OwnerReferences, absent):
+		if rest := drop(i.OwnerReferences, absent); len(rest) > 0 {
+			g.change(i, func(m *metav1.ObjectMeta) { m.OwnerReferences = rest })
+		} else {
+			g.deleteAll([]item{i}, metav1.DeletePropagationBackground)
+		}
+	case i.DeletionTimestamp == nil:
+	case slices.Contains(i.Finalizers, metav1.FinalizerOrphanDependents):
+		for _, d := range dependents {
+			g.change(d, func(m *metav1.ObjectMeta) { m.OwnerReferences = drop(m.OwnerReferences, mine) })
+		}
+		g.release(i, metav1.FinalizerOrphanDependents)
+	case slices.Contains(i.Finalizers, metav1.FinalizerDeleteDependents):
+		if !g.deleteAll(dependents, metav1.DeletePropagationForeground) {
+			g.release(i, metav1.FinalizerDeleteDependents)
+		}
+	case i.table.Name == "namespaces":
+		in := drop(g.all, func(d item) bool { return d.Namespace != i.ObjectMeta.Name })
+		if !g.deleteAll(in, metav1.DeletePropagationBackground) {
+			_, _ = g.call(i, "update").commit(func(old Object) (Object, error) {
+				old = fork(old)
+				delete(old, "spec")
+				return old, nil
+			})
+		}
+	}
+}
+
+// absent reports whether the owner does not exist. One of a kind that is not served, and one in a
+// namespace of an object without one, count as present: the real collector gives up on them.
+func (g *collector) absent(i item, r metav1.OwnerReference) bool {
+	kind := schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)
+	at := slices.IndexFunc(g.served, func(s Resource) bool { return s.gvk() == kind })
+	if at < 0 || g.served[at].has(Namespaced) && i.Namespace == "" {
+		return false
+	}
+	owner, ok := g.owners[r.UID]
+	return !ok || owner.Kind != r.Kind || owner.ObjectMeta.Name != r.Name || owner.Namespace != "" && owner.Namespace != i.Namespace
+}
+
+// deleteAll deletes the objects that are not yet deleted, and reports whether there were any at all.
+func (g *collector) deleteAll(items []item, policy metav1.DeletionPropagation) bool {
+	for _, i := range items {
+		if i.DeletionTimestamp == nil {
+			o := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(i.UID)), PropagationPolicy: &policy}
+			_, _ = g.call(i, "delete").delete(o)
+		}
+	}
+	return len(items) > 0
+}
+
+// change changes the metadata, unless the object has changed since.
+func (g *collector) change(i item, modify func(*metav1.ObjectMeta)) {
+	c := g.call(i, "patch")
+	_, _ = c.commit(func(old Object) (Object, error) {
+		m := i.ObjectMeta
+		modify(&m)
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&m)
+		if err != nil || old == nil {
+			return nil, apierrors.NewNotFound(c.table.group(), c.Name)
+		}
+		o := fork(old)
+		o["metadata"] = fields
+		return c.next(old, o)
+	})
+}
+
+// release removes a finalizer.
+func (g *collector) release(i item, finalizer string) {
+	g.change(i, func(m *metav1.ObjectMeta) {
+		m.Finalizers = drop(m.Finalizers, func(f string) bool { return f == finalizer })
+	})
+}
+
+func (g *collector) call(i item, verb string) *call {
+	r := Request{Who: g.who, Verb: verb, Resource: i.table.Name, Namespace: i.Namespace, Name: i.ObjectMeta.Name}
+	return &call{Request: r, server: g.Server, table: i.table, version: i.Version}
+}
+
+func drop[T any](l []T, out func(T) bool) []T { return slices.DeleteFunc(slices.Clone(l), out) }

@@ -1,99 +1,194 @@
 package apiserver
 
 import (
-	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/applyconfigurations"
 	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/yaml"
 )
 
 // patch changes the object by one of the kinds of patches.
 func (c *call) patch() (answer, error) {
 	content, _, _ := strings.Cut(c.req.Header.Get("Content-Type"), ";")
-	var patched func(o Object) (Object, error)
-	var err error
-	switch types.PatchType(content) {
-	case types.ApplyYAMLPatchType:
+	kind := types.PatchType(content)
+	patched := map[types.PatchType]func(o, patch []byte) ([]byte, error){
+		types.MergePatchType: jsonpatch.MergePatch, types.JSONPatchType: inSteps, types.StrategicMergePatchType: c.strategic}[kind]
+	switch {
+	case kind == types.ApplyYAMLPatchType:
 		return c.apply()
-	case types.MergePatchType:
-		var patch Object
-		patch, err = decode(c.body)
-		patched = func(o Object) (Object, error) { mergeInto(o, copied(patch)); return o, nil }
-	case types.StrategicMergePatchType:
-		var patch Object
-		patch, err = decode(c.body)
-		patched = func(o Object) (Object, error) { return c.strategic(o, copied(patch)) }
-	case types.JSONPatchType:
-		var steps jsonpatch.Patch
-		steps, err = jsonpatch.DecodePatch(c.body)
-		patched = func(o Object) (Object, error) { return inSteps(o, steps) }
-	}
-	if err != nil {
-		return answer{}, apierrors.NewBadRequest(err.Error())
-	}
-	if patched == nil || types.PatchType(content) == types.StrategicMergePatchType && c.table.typ == nil {
+	case patched == nil || kind == types.StrategicMergePatchType && c.table.has(Custom):
 		return answer{}, c.failure(http.StatusUnsupportedMediaType)
 	}
 	return c.commit(func(old Object) (Object, error) {
 		if old == nil {
 			return nil, apierrors.NewNotFound(c.table.group(), c.Name)
 		}
-		next, err := patched(c.toClient(copied(old)))
-		if err != nil {
-			return nil, err
+		after, err := patched(encode(c.convert(old, false)), c.body)
+		if err == nil {
+			var next Object
+			if next, err = decode(after); err == nil {
+				return c.next(old, next)
+			}
 		}
-		return c.next(old, next)
+		if !errors.As(err, new(apierrors.APIStatus)) {
+			err = apierrors.NewBadRequest(err.Error())
+		}
+		return nil, err
 	})
 }
 
-// mergeInto is RFC 7396.
-func mergeInto(o, patch Object) {
-	for key, value := range patch {
-		p, isObject := value.(Object)
-		switch {
-		case value == nil:
-			delete(o, key)
-		case isObject:
-			in := at[Object](o, key)
-			if in == nil {
-				in = Object{}
-			}
-			mergeInto(in, p)
-			o[key] = in
-		default:
-			o[key] = value
-		}
-	}
-}
-
 // strategic applies a strategic merge patch.
-func (c *call) strategic(o, patch Object) (Object, error) {
+func (c *call) strategic(o, patch []byte) ([]byte, error) {
 	like, err := scheme.Scheme.New(schema.FromAPIVersionAndKind(c.version, c.table.Kind))
 	if err != nil {
 		return nil, err
 	}
-	next, err := strategicpatch.StrategicMergeMapPatch(o, patch, like)
-	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	return next, nil
+	return strategicpatch.StrategicMergePatch(o, patch, like)
 }
 
 // inSteps applies a JSON patch.
-func inSteps(o Object, steps jsonpatch.Patch) (Object, error) {
-	before, err := json.Marshal(o)
+func inSteps(o, patch []byte) ([]byte, error) {
+	steps, err := jsonpatch.DecodePatch(patch)
 	if err != nil {
 		return nil, err
 	}
-	after, err := steps.Apply(before)
-	if err != nil {
+	if o, err = steps.Apply(o); err != nil {
 		return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
 	}
-	return decode(after)
+	return o, nil
+}
+
+// untracked are the resources that are written all the time. They have managed fields from their first
+// server-side apply on.
+const untracked = " nodes pods persistentvolumes persistentvolumeclaims events leases "
+
+// builtinTypes knows Kubernetes' own kinds. It reads their schemas when it is first needed.
+var builtinTypes = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(scheme.Scheme) })
+
+// apply is a server-side apply.
+func (c *call) apply() (answer, error) {
+	manager, force := c.query.Get("fieldManager"), c.query.Get("force") == "true"
+	if manager == "" {
+		errs := field.ErrorList{field.Required(field.NewPath("fieldManager"), "is required for apply patch")}
+		return answer{}, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "PatchOptions"}, "", errs)
+	}
+	body, err := yaml.YAMLToJSON(c.body)
+	if err != nil {
+		return answer{}, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
+	}
+	want, err := decode(body)
+	if err != nil {
+		return answer{}, err
+	}
+	fields, err := c.fieldManager()
+	if err != nil {
+		return answer{}, err
+	}
+	c.applies = true
+	return c.commit(func(old Object) (Object, error) {
+		uid := text(want, "metadata", "uid")
+		if old == nil && c.Subresource != "" {
+			return nil, apierrors.NewNotFound(c.table.group(), c.Name)
+		}
+		if old == nil && uid != "" {
+			return nil, apierrors.NewConflict(c.table.group(), c.Name,
+				fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+		}
+		o, err := fields.Apply(c.live(old), &unstructured.Unstructured{Object: copied(want)}, manager, force)
+		if err != nil {
+			return nil, err
+		}
+		return c.next(old, o.(*unstructured.Unstructured).Object)
+	})
+}
+
+// track returns the object with the managed fields of a write. Those of a server-side apply are there.
+func (c *call) track(old, next Object) Object {
+	if c.applies {
+		return next
+	}
+	if strings.Contains(untracked, " "+c.table.Name+" ") && len(list(old, "metadata", "managedFields")) == 0 {
+		delete(meta(next), "managedFields")
+		return next
+	}
+	fields, err := c.fieldManager()
+	if err != nil {
+		return next
+	}
+	manager := c.query.Get("fieldManager")
+	if manager == "" {
+		manager, _, _ = strings.Cut(c.Who, "/")
+	}
+	return fields.UpdateNoErrors(c.live(old), &unstructured.Unstructured{Object: next}, manager).(*unstructured.Unstructured).Object
+}
+
+// live returns a copy of the stored object, which is empty if there is none.
+func (c *call) live(old Object) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: Object{}}
+	if old != nil {
+		o.Object = copied(old)
+	}
+	o.SetGroupVersionKind(c.table.gvk())
+	return o
+}
+
+// fieldManager returns the manager of the fields of a table or its subresource.
+func (c *call) fieldManager() (*managedfields.FieldManager, error) {
+	t := c.table
+	t.fields.Lock()
+	defer t.fields.Unlock()
+	if f := t.managers[c.Subresource]; f != nil {
+		return f, nil
+	}
+	kept, gvk := "status", t.gvk()
+	if c.Subresource == "status" {
+		kept = "spec"
+	}
+	keep := map[fieldpath.APIVersion]fieldpath.Filter{}
+	if t.has(Status) {
+		keep[fieldpath.APIVersion(t.Version)] = fieldpath.NewExcludeSetFilter(fieldpath.NewSet(fieldpath.MakePathOrDie(kept)))
+	}
+	var err error
+	if t.has(Custom) {
+		t.managers[c.Subresource], err = managedfields.NewDefaultCRDFieldManager(managedfields.NewDeducedTypeConverter(), asIs{}, asIs{}, asIs{},
+			gvk, gvk.GroupVersion(), c.Subresource, keep)
+	} else {
+		t.managers[c.Subresource], err = managedfields.NewDefaultFieldManager(builtinTypes(), asIs{}, asIs{}, asIs{},
+			gvk, gvk.GroupVersion(), c.Subresource, keep)
+	}
+	return t.managers[c.Subresource], err
+}
+
+// asIs converts and defaults nothing: the server stores one version of each object.
+type asIs struct{ runtime.ObjectConvertor }
+
+// ConvertToVersion implements runtime.ObjectConvertor.
+func (asIs) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
+	return in, nil
+}
+
+// Default implements runtime.ObjectDefaulter.
+func (asIs) Default(runtime.Object) {}
+
+// New implements runtime.ObjectCreater.
+func (asIs) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(gvk)
+	return o, nil
 }

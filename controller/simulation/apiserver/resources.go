@@ -1,6 +1,14 @@
 package apiserver
 
-import "k8s.io/apimachinery/pkg/runtime/schema"
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiversion "k8s.io/apimachinery/pkg/version"
+)
 
 // Traits are what resources differ in.
 type Traits int
@@ -43,11 +51,9 @@ var builtin = []Resource{
 	{"apps/v1", "daemonsets", "DaemonSet", Namespaced | Status | Generation},
 	{"apps/v1", "deployments", "Deployment", Namespaced | Status | Generation},
 	{"apps/v1", "replicasets", "ReplicaSet", Namespaced | Status | Generation},
-	{"apps/v1", "statefulsets", "StatefulSet", Namespaced | Status | Generation},
 	{"batch/v1", "jobs", "Job", Namespaced | Status | Generation},
 	{"coordination.k8s.io/v1", "leases", "Lease", Namespaced | Upsert | Conditional},
 	{"events.k8s.io/v1", "events", "Event", Namespaced | Upsert},
-	{"policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", Namespaced | Status | Generation | Conditional},
 	{"rbac.authorization.k8s.io/v1", "clusterroles", "ClusterRole", Upsert},
 	{"rbac.authorization.k8s.io/v1", "clusterrolebindings", "ClusterRoleBinding", Upsert},
 	{"rbac.authorization.k8s.io/v1", "roles", "Role", Namespaced | Upsert},
@@ -58,10 +64,9 @@ var builtin = []Resource{
 	{"storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity", Namespaced | Conditional},
 	{"storage.k8s.io/v1", "volumeattachments", "VolumeAttachment", Status | Conditional | ReturnsGone},
 	{"admissionregistration.k8s.io/v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", Generation | Conditional},
-	CustomResource("apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", Status),
 }
 
-func (r Resource) has(traits Traits) bool { return r.Traits&traits == traits }
+func (r Resource) has(traits Traits) bool { return r.Traits&traits != 0 }
 
 func (r Resource) gvk() schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(r.Version, r.Kind)
@@ -88,10 +93,82 @@ func (s *Server) Serve(resources ...Resource) {
 func (s *Server) find(version, resource string) *table {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, r := range s.served {
-		if r.Version == version && r.Name == resource {
-			return s.tables[resource]
+	if !slices.ContainsFunc(s.served, func(r Resource) bool { return r.Version == version && r.Name == resource }) {
+		return nil
+	}
+	return s.tables[resource]
+}
+
+// special answers what is asked of the server itself. A client that prefers the aggregated form of
+// discovery sees from the media type that it got the older one.
+func (c *call) special() (a answer, ok bool, err error) {
+	path, is := strings.Join(c.path, "/"), func(kind string) metav1.TypeMeta { return metav1.TypeMeta{Kind: kind, APIVersion: "v1"} }
+	c.server.mu.Lock()
+	served := c.server.served
+	c.server.mu.Unlock()
+	a.code = http.StatusOK
+	switch {
+	case c.Verb == "create" && strings.HasSuffix(c.Resource, "reviews"):
+		a.code = http.StatusCreated
+		a.value, err = c.review()
+	case path == "version":
+		a.value = apiversion.Info{Major: "1", Minor: "34", GitVersion: "v1.34.4", Platform: "linux/amd64"}
+	case path == "api":
+		a.value = metav1.APIVersions{TypeMeta: is("APIVersions"), Versions: []string{"v1"}}
+	case path == "apis":
+		a.value = metav1.APIGroupList{TypeMeta: is("APIGroupList"), Groups: groups(served)}
+	case c.path[0] == "api" && len(c.path) == 2 || c.path[0] == "apis" && len(c.path) == 3:
+		version := strings.Join(c.path[1:], "/")
+		list := resources(served, version)
+		a.value = metav1.APIResourceList{TypeMeta: is("APIResourceList"), GroupVersion: version, APIResources: list}
+		return a, len(list) > 0, nil
+	default:
+		return a, false, nil
+	}
+	return a, true, err
+}
+
+// review answers an access review.
+func (c *call) review() (Object, error) {
+	o, err := decode(c.body)
+	if err != nil {
+		return nil, err
+	}
+	all := []string{"*"}
+	o["status"] = Object{"allowed": c.server.Allow == nil || c.server.Allow(c.Who, o), "incomplete": false, "nonResourceRules": []Object{},
+		"resourceRules": []Object{{"verbs": all, "apiGroups": all, "resources": all}}}
+	return o, nil
+}
+
+// groups returns the API groups with the versions of their resources.
+func groups(served []Resource) (groups []metav1.APIGroup) {
+	for _, r := range served {
+		gv := r.gvk().GroupVersion()
+		this := metav1.GroupVersionForDiscovery{GroupVersion: r.Version, Version: gv.Version}
+		i := slices.IndexFunc(groups, func(g metav1.APIGroup) bool { return g.Name == gv.Group })
+		switch {
+		case gv.Group == "": // in /api
+		case i < 0:
+			groups = append(groups, metav1.APIGroup{Name: gv.Group, Versions: []metav1.GroupVersionForDiscovery{this}, PreferredVersion: this})
+		case !slices.Contains(groups[i].Versions, this):
+			groups[i].Versions = append(groups[i].Versions, this)
 		}
 	}
-	return nil
+	return groups
+}
+
+// resources returns the resources of a version.
+func resources(served []Resource, version string) (all []metav1.APIResource) {
+	for _, r := range served {
+		if r.Version != version {
+			continue
+		}
+		all = append(all, metav1.APIResource{Name: r.Name, SingularName: strings.ToLower(r.Kind), Namespaced: r.has(Namespaced), Kind: r.Kind,
+			Verbs: metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}})
+		if r.has(Status) {
+			all = append(all, metav1.APIResource{Name: r.Name + "/status", Namespaced: r.has(Namespaced), Kind: r.Kind,
+				Verbs: metav1.Verbs{"get", "patch", "update"}})
+		}
+	}
+	return all
 }

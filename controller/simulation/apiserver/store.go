@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"encoding/json"
 	"errors"
 	"maps"
 	"reflect"
@@ -18,14 +17,13 @@ import (
 // history is how many changes of a resource the server remembers at least.
 const history = 10_000
 
-// maxObject is the size of an object that etcd refuses.
+// maxObject is the size of the largest object that etcd stores.
 const maxObject = 3 << 19
 
 // stored is one version of an object. It never changes.
 type stored struct {
 	object  Object
-	body    []byte // its JSON without apiVersion and kind, which lists leave out
-	rv      int64
+	body    []byte // its JSON without apiVersion and kind
 	ns, key string
 }
 
@@ -68,32 +66,9 @@ func (t *table) all() []*stored {
 	return all
 }
 
-// normal returns the object as the server stores it: a copy without unknown fields.
-func (t *table) normal(o Object) (Object, error) {
-	if t.typ == nil {
-		o = runtime.DeepCopyJSON(o)
-	} else {
-		typed := reflect.New(t.typ).Interface()
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o, typed); err != nil {
-			return nil, err
-		}
-		var err error
-		if o, err = runtime.DefaultUnstructuredConverter.ToUnstructured(typed); err != nil {
-			return nil, err
-		}
-	}
-	o["apiVersion"], o["kind"] = t.Version, t.Kind
-	t.setDefaults(o)
-	return o, nil
-}
-
 // seal encodes an object, which must not change from then on.
-func (c *call) seal(o Object, rv int64) (*stored, error) {
-	rest := maps.Clone(o)
-	delete(rest, "apiVersion")
-	delete(rest, "kind")
-	body, err := json.Marshal(rest)
-	return &stored{object: o, body: body, rv: rv, ns: text(o, "metadata", "namespace"), key: c.key()}, err
+func (c *call) seal(o Object) *stored {
+	return &stored{object: o, body: body(o), ns: c.Namespace, key: c.key()}
 }
 
 // put stores next in the place of old; nil is none. It returns nil, and does nothing, if there is
@@ -105,22 +80,16 @@ func (c *call) put(old *stored, next Object) (*stored, error) {
 	if t.objects[c.key()] != old {
 		return nil, nil
 	}
-	w := Write{c.Who, c.Verb, c.Resource, c.Namespace, c.Name, c.Subresource, nil, next}
-	if old != nil {
-		w.Old = old.object
-	}
+	w := c.write(old, next)
 	gone := next == nil || unheld(next)
 	if next == nil {
 		next = fork(w.Old)
 	}
 	ch := change{rv: s.rv + 1, at: time.Now(), old: old}
 	meta(next)["resourceVersion"] = strconv.FormatInt(ch.rv, 10)
-	o, err := c.seal(next, ch.rv)
-	if err == nil && len(o.body) > maxObject {
-		err = errors.New("etcdserver: request is too large")
-	}
-	if err != nil {
-		return nil, err
+	o := c.seal(next)
+	if len(o.body) > maxObject {
+		return nil, errors.New("etcdserver: request is too large")
 	}
 	if gone {
 		ch.gone, w.New = o, nil
@@ -135,18 +104,27 @@ func (c *call) put(old *stored, next Object) (*stored, error) {
 	return o, nil
 }
 
+// write describes a change that the request makes.
+func (c *call) write(old *stored, next Object) Write {
+	w := Write{c.Who, c.Verb, c.Resource, c.Namespace, c.Name, c.Subresource, nil, next}
+	if old != nil {
+		w.Old = old.object
+	}
+	return w
+}
+
 // apply makes the change part of the table.
 func (t *table) apply(key string, ch change) {
 	at, found := slices.BinarySearch(t.keys, key)
 	switch {
-	case ch.new == nil && found:
+	case ch.new == nil:
 		delete(t.objects, key)
 		t.keys = slices.Delete(t.keys, at, at+1)
-	case ch.new != nil:
+	case !found:
+		t.keys = slices.Insert(t.keys, at, key)
+		fallthrough
+	default:
 		t.objects[key] = ch.new
-		if !found {
-			t.keys = slices.Insert(t.keys, at, key)
-		}
 	}
 	if t.log = append(t.log, ch); len(t.log) > 2*history {
 		t.lost, t.log = t.log[history-1].rv, slices.Clone(t.log[history:])
@@ -155,13 +133,67 @@ func (t *table) apply(key string, ch change) {
 	t.wake = make(chan struct{})
 }
 
-// unheld reports whether nothing keeps an object that was deleted: no grace period and no finalizer,
-// which namespaces also have in their spec.
+// unheld reports whether nothing keeps an object that was deleted.
 func unheld(o Object) bool {
 	return text(o, "metadata", "deletionTimestamp") != "" && number(o, "metadata", "deletionGracePeriodSeconds") == 0 && !held(o)
 }
 
-// held reports whether the object has a finalizer.
+// held reports whether the object has a finalizer. Namespaces also have them in their spec.
 func held(o Object) bool {
 	return len(list(o, "metadata", "finalizers"))+len(list(o, "spec", "finalizers")) > 0
+}
+
+// fork returns a copy of which the top and the metadata may change.
+func fork(o Object) Object {
+	o = maps.Clone(o)
+	o["metadata"] = maps.Clone(meta(o))
+	return o
+}
+
+// copied returns a deep copy.
+func copied(o Object) Object { return runtime.DeepCopyJSON(o) }
+
+// meta returns the metadata, which it adds if there is none.
+func meta(o Object) Object {
+	m, _ := o["metadata"].(Object)
+	if m == nil {
+		m = Object{}
+		o["metadata"] = m
+	}
+	return m
+}
+
+// at returns the value at a path of fields, or the zero value.
+func at[T any](o Object, path ...string) T {
+	var v any = o
+	for _, field := range path {
+		in, _ := v.(Object)
+		v = in[field]
+	}
+	t, _ := v.(T)
+	return t
+}
+
+func text(o Object, path ...string) string { return at[string](o, path...) }
+
+func number(o Object, path ...string) int64 { return at[int64](o, path...) }
+
+func list(o Object, path ...string) []any { return at[[]any](o, path...) }
+
+// set sets fields as the other object has them, or removes them if it does not.
+func set(o, as Object, keys ...string) {
+	for _, key := range keys {
+		if value, ok := as[key]; ok {
+			o[key] = value
+		} else {
+			delete(o, key)
+		}
+	}
+}
+
+// finalize adds a finalizer.
+func finalize(m Object, finalizer string) {
+	if l := list(m, "finalizers"); !slices.Contains(l, any(finalizer)) {
+		m["finalizers"] = append(slices.Clone(l), finalizer)
+	}
 }

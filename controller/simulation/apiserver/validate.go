@@ -1,7 +1,8 @@
 package apiserver
 
 import (
-	"fmt"
+	"errors"
+	"maps"
 	"reflect"
 	"strings"
 
@@ -9,44 +10,21 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// invalid returns the error 422.
-func (c *call) invalid(errs ...*field.Error) error {
-	return apierrors.NewInvalid(c.table.gvk().GroupKind(), c.Name, errs)
-}
-
-// validate refuses objects that the real server would refuse. old is nil for a creation.
-func (c *call) validate(old, next Object) error {
-	path := field.NewPath("metadata")
-	namespaced := c.table.has(Namespaced)
-	var errs field.ErrorList
-	if old == nil {
-		name := apivalidation.NameIsDNSSubdomain
-		if strings.HasPrefix(c.table.Version, "rbac.") {
-			name = func(name string, prefix bool) []string { return apivalidation.ValidateNamespaceName("a", prefix) }
-		}
-		errs = apivalidation.ValidateObjectMetaAccessor(&unstructured.Unstructured{Object: next}, namespaced, name, path)
-	} else {
-		errs = apivalidation.ValidateObjectMetaAccessorUpdate(&unstructured.Unstructured{Object: next}, &unstructured.Unstructured{Object: old}, path)
-	}
-	for _, fixed := range immutable[c.table.Name] {
-		before, after := at[any](old, strings.Split(fixed, ".")...), at[any](next, strings.Split(fixed, ".")...)
-		if old != nil && !reflect.DeepEqual(before, after) {
-			errs = append(errs, field.Invalid(field.NewPath(fixed), after, apivalidation.FieldImmutableErrorMsg))
-		}
-	}
-	if c.Subresource == "" {
-		if rule := rules[c.table.Name]; rule != nil {
-			errs = append(errs, rule(c, old, next)...)
-		}
-	}
-	if len(errs) > 0 {
-		return c.invalid(errs...)
-	}
-	return nil
+// defaults are the fields that a new or changed object has if the client does not set them.
+var defaults = map[string][]struct {
+	in    []string
+	field string
+	value any
+}{
+	"persistentvolumeclaims": {{[]string{"spec"}, "volumeMode", "Filesystem"}},
+	"persistentvolumes": {{[]string{"spec"}, "volumeMode", "Filesystem"}, {[]string{"spec"}, "persistentVolumeReclaimPolicy", "Retain"},
+		{[]string{"spec", "hostPath"}, "type", ""}},
+	"pods":           {{[]string{"spec"}, "terminationGracePeriodSeconds", int64(30)}, {[]string{"spec"}, "restartPolicy", "Always"}},
+	"secrets":        {{nil, "type", "Opaque"}},
+	"storageclasses": {{nil, "reclaimPolicy", "Delete"}, {nil, "volumeBindingMode", "Immediate"}},
 }
 
 // immutable are the fields that never change, by resource.
@@ -62,59 +40,70 @@ var immutable = map[string][]string{
 	"storageclasses":       {"provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"},
 }
 
-// rules are the rules of one resource.
-var rules = map[string]func(c *call, old, next Object) field.ErrorList{
-	"daemonsets":             validatePods,
-	"deployments":            validatePods,
-	"events":                 validateEvent,
-	"persistentvolumeclaims": validateClaim,
-	"persistentvolumes":      validatePV,
+// invalid returns the error 422.
+func (c *call) invalid(errs ...*field.Error) error {
+	return apierrors.NewInvalid(c.table.gvk().GroupKind(), c.Name, errs)
 }
 
-// notSources are the fields of a PV's spec that are no volume source.
-var notSources = map[string]bool{"accessModes": true, "capacity": true, "claimRef": true, "mountOptions": true, "nodeAffinity": true,
-	"persistentVolumeReclaimPolicy": true, "storageClassName": true, "volumeAttributesClassName": true, "volumeMode": true}
+// validate refuses objects that the real server would refuse. old is nil for a creation.
+func (c *call) validate(old, next Object) error {
+	var errs field.ErrorList
+	path, after := field.NewPath("metadata"), &unstructured.Unstructured{Object: next}
+	if old == nil {
+		name := apivalidation.NameIsDNSSubdomain
+		if strings.HasPrefix(c.table.Version, "rbac.") {
+			name = func(string, bool) []string { return nil }
+		}
+		errs = apivalidation.ValidateObjectMetaAccessor(after, c.table.has(Namespaced), name, path)
+	} else {
+		errs = apivalidation.ValidateObjectMetaAccessorUpdate(after, &unstructured.Unstructured{Object: old}, path)
+	}
+	for _, f := range immutable[c.table.Name] {
+		if is := at[any](next, strings.Split(f, ".")...); old != nil && !reflect.DeepEqual(is, at[any](old, strings.Split(f, ".")...)) {
+			errs = append(errs, field.Invalid(field.NewPath(f), is, apivalidation.FieldImmutableErrorMsg))
+		}
+	}
+	switch {
+	case c.table.Name == "events":
+		errs = append(errs, c.validateEvent(old, next)...)
+	case c.Subresource != "":
+	case c.table.Name == "persistentvolumes":
+		errs = append(errs, validatePV(old, next)...)
+	case c.table.Name == "persistentvolumeclaims":
+		errs = append(errs, validateClaim(old, next)...)
+	}
+	if len(errs) > 0 {
+		return c.invalid(errs...)
+	}
+	return c.mayGrow(old, next)
+}
 
 // source returns the volume source of a PV.
 func source(pv Object) Object {
-	source := Object{}
-	spec, _ := pv["spec"].(Object)
-	for key, value := range spec {
-		if !notSources[key] {
-			source[key] = value
-		}
-	}
-	return source
+	s := maps.Clone(at[Object](pv, "spec"))
+	set(s, nil, "accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy", "storageClassName",
+		"volumeAttributesClassName", "volumeMode")
+	return s
 }
 
-func validatePV(_ *call, old, pv Object) (errs field.ErrorList) {
+func validatePV(old, pv Object) (errs field.ErrorList) {
 	path := field.NewPath("spec")
-	if len(list(pv, "spec", "accessModes")) == 0 {
-		errs = append(errs, field.Required(path.Child("accessModes"), ""))
+	size := quantity(pv, "spec", "capacity")
+	if size.Sign() <= 0 {
+		errs = append(errs, field.Invalid(path.Child("capacity"), size.String(), "must be greater than zero"))
 	}
-	if text(pv, "spec", "capacity", "storage") == "" {
-		errs = append(errs, field.Required(path.Child("capacity"), ""))
-	} else if size := quantity(pv, "spec", "capacity"); size.Sign() <= 0 {
-		errs = append(errs, field.Invalid(path.Child("capacity").Key("storage"), size.String(), "must be greater than zero"))
+	if len(list(pv, "spec", "accessModes")) == 0 || len(source(pv)) == 0 {
+		errs = append(errs, field.Required(path, "must have access modes, and specify a volume type"))
 	}
-	switch n := len(source(pv)); {
-	case n == 0:
-		errs = append(errs, field.Required(path, "must specify a volume type"))
-	case n > 1:
-		errs = append(errs, field.Forbidden(path, "may not specify more than 1 volume type"))
-	}
-	local := at[any](pv, "spec", "local") != nil
-	if local && at[any](pv, "spec", "nodeAffinity", "required") == nil {
+	affinity := at[any](pv, "spec", "nodeAffinity")
+	if at[any](pv, "spec", "local") != nil && affinity == nil {
 		errs = append(errs, field.Required(path.Child("nodeAffinity"), "Local volume requires node affinity"))
 	}
-	if old == nil {
-		return errs
-	}
-	if !reflect.DeepEqual(source(old), source(pv)) {
+	if old != nil && !reflect.DeepEqual(source(old), source(pv)) {
 		errs = append(errs, field.Forbidden(path.Child("persistentvolumesource"), "spec.persistentvolumesource is immutable after creation"))
 	}
-	if affinity := at[any](old, "spec", "nodeAffinity"); affinity != nil && !reflect.DeepEqual(affinity, at[any](pv, "spec", "nodeAffinity")) {
-		errs = append(errs, field.Invalid(field.NewPath("nodeAffinity"), at[any](pv, "spec", "nodeAffinity"), apivalidation.FieldImmutableErrorMsg))
+	if before := at[any](old, "spec", "nodeAffinity"); before != nil && !reflect.DeepEqual(before, affinity) {
+		errs = append(errs, field.Invalid(field.NewPath("nodeAffinity"), affinity, apivalidation.FieldImmutableErrorMsg))
 	}
 	return errs
 }
@@ -128,96 +117,76 @@ func quantity(o Object, path ...string) resource.Quantity {
 	return q
 }
 
-func validateClaim(_ *call, old, claim Object) (errs field.ErrorList) {
+func validateClaim(old, claim Object) (errs field.ErrorList) {
 	path := field.NewPath("spec")
-	request := quantity(claim, "spec", "resources", "requests")
-	if len(list(claim, "spec", "accessModes")) == 0 {
-		errs = append(errs, field.Required(path.Child("accessModes"), "at least 1 access mode is required"))
-	}
-	if request.Sign() <= 0 {
-		errs = append(errs, field.Required(path.Child("resources").Key("storage"), ""))
+	request, before := quantity(claim, "spec", "resources", "requests"), quantity(old, "spec", "resources", "requests")
+	if len(list(claim, "spec", "accessModes")) == 0 || request.Sign() <= 0 {
+		errs = append(errs, field.Required(path, "needs an access mode and a size"))
 	}
 	if old == nil {
 		return errs
 	}
-	before, after := copied(at[Object](old, "spec")), copied(at[Object](claim, "spec"))
+	was, is := maps.Clone(at[Object](old, "spec")), maps.Clone(at[Object](claim, "spec"))
 	for _, once := range []string{"volumeName", "storageClassName"} {
-		if before[once] == nil {
-			delete(after, once)
+		if was[once] == nil {
+			set(is, was, once)
 		}
 	}
 	if text(claim, "status", "phase") == "Bound" {
-		delete(before, "resources")
-		delete(after, "resources")
+		set(is, was, "resources")
 	}
-	if !reflect.DeepEqual(before, after) {
+	if !reflect.DeepEqual(was, is) {
 		errs = append(errs, field.Forbidden(path,
 			"spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"))
 	}
-	requested := quantity(old, "spec", "resources", "requests")
-	if request.Cmp(requested) < 0 && request.Cmp(quantity(old, "status", "capacity")) <= 0 {
+	if request.Cmp(before) < 0 && request.Cmp(quantity(old, "status", "capacity")) <= 0 {
 		errs = append(errs, field.Forbidden(path.Child("resources", "requests", "storage"), "field can not be less than status.capacity"))
 	}
 	return errs
 }
 
-// validatePods checks that a workload selects its own pods.
-func validatePods(_ *call, _, o Object) field.ErrorList {
-	want := at[Object](o, "spec", "selector", "matchLabels")
-	have := at[Object](o, "spec", "template", "metadata", "labels")
-	set := labels.Set{}
-	for key := range want {
-		set[key] = text(want, key)
+// mayGrow refuses a larger request of a claim whose class does not allow it.
+func (c *call) mayGrow(old, claim Object) error {
+	size := quantity(claim, "spec", "resources", "requests")
+	if c.table.Name != "persistentvolumeclaims" || old == nil || size.Cmp(quantity(old, "spec", "resources", "requests")) <= 0 {
+		return nil
 	}
-	if len(want) == 0 || !labels.SelectorFromSet(set).Matches(labelMap(have)) {
-		return field.ErrorList{field.Invalid(field.NewPath("spec", "template", "metadata", "labels"), have, "`selector` does not match template `labels`")}
+	c.server.mu.Lock()
+	class := c.server.tables["storageclasses"].objects["/"+text(claim, "spec", "storageClassName")]
+	c.server.mu.Unlock()
+	if class != nil && at[bool](class.object, "allowVolumeExpansion") {
+		return nil
 	}
-	return nil
+	return apierrors.NewForbidden(c.table.group(), c.Name, errors.New("only dynamically provisioned pvc can be resized and the storageclass "+
+		"that provisions the pvc must support resize"))
 }
 
-// limits are the lengths of an event's fields that only events with an event time are held to.
-var limits = []struct {
-	field    string
-	required bool
-	max      int
-}{{"reportingComponent", true, 63 + 1 + 253}, {"reportingInstance", true, 128}, {"action", true, 128}, {"reason", true, 128}, {"message", false, 1024}}
-
-func validateEvent(c *call, old, e Object) (errs field.ErrorList) {
-	ns, timed := text(e, "involvedObject", "namespace"), e["eventTime"] != nil
+// validateEvent knows the namespace, the series and the length of the note. Events without a time of
+// their own, and those of the older version, may have any note.
+func (c *call) validateEvent(old, e Object) (errs field.ErrorList) {
+	ns, timed := text(e, "involvedObject", "namespace"), text(e, "eventTime") != ""
 	if ns == "" && c.Namespace != "default" && (!timed || c.Namespace != "kube-system") || ns != "" && ns != c.Namespace && !timed {
 		errs = append(errs, field.Invalid(field.NewPath("involvedObject", "namespace"), ns, "does not match event.namespace"))
 	}
-	for _, l := range limits {
-		switch value := text(e, l.field); {
-		case timed && l.required && value == "":
-			errs = append(errs, field.Required(field.NewPath(l.field), ""))
-		case timed && len(value) > l.max:
-			errs = append(errs, field.Invalid(field.NewPath(l.field), "", fmt.Sprintf("can have at most %d characters", l.max)))
+	for _, f := range []string{"reportingComponent", "reportingInstance", "action", "reason"} {
+		if timed && text(e, f) == "" {
+			errs = append(errs, field.Required(field.NewPath(f), ""))
 		}
+	}
+	if timed && len(text(e, "message")) > 1024 {
+		errs = append(errs, field.Invalid(field.NewPath("message"), "", "can have at most 1024 characters"))
 	}
 	if !c.eventsV1() {
 		return errs
 	}
-	if series, _ := e["series"].(Object); series != nil && (old == nil || !reflect.DeepEqual(series, old["series"])) {
-		if count, _ := series["count"].(int64); count < 2 {
-			errs = append(errs, field.Invalid(field.NewPath("series.count"), "", "should be at least 2"))
-		}
-	}
-	if kind := text(e, "type"); kind != "Normal" && kind != "Warning" {
-		errs = append(errs, field.Invalid(field.NewPath("type"), "", "has invalid value: "+kind))
-	}
-	for _, f := range []string{"firstTimestamp", "lastTimestamp", "count"} {
-		if e[f] != nil && old == nil {
-			errs = append(errs, field.Invalid(field.NewPath(f), "", "needs to be unset"))
-		}
-	}
 	if !timed {
 		errs = append(errs, field.Required(field.NewPath("eventTime"), ""))
 	}
-	for _, f := range []string{"involvedObject", "reason", "message", "type", "eventTime", "action", "related", "reportingComponent", "reportingInstance"} {
-		if old != nil && !reflect.DeepEqual(old[f], e[f]) {
-			errs = append(errs, field.Invalid(field.NewPath(f), e[f], apivalidation.FieldImmutableErrorMsg))
-		}
+	if series := at[Object](e, "series"); series != nil && number(series, "count") < 2 {
+		errs = append(errs, field.Invalid(field.NewPath("series.count"), "", "should be at least 2"))
+	}
+	if old != nil && !sameApartFrom(old, e, "metadata", "series") {
+		errs = append(errs, field.Invalid(field.NewPath("message"), "", apivalidation.FieldImmutableErrorMsg))
 	}
 	return errs
 }

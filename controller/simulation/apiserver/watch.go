@@ -39,7 +39,7 @@ func (c *call) watch() (answer, error) {
 		return answer{}, err
 	}
 	if initial && c.query.Get("resourceVersionMatch") != "NotOlderThan" {
-		return answer{}, badOptions("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+		return answer{}, badOptions("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
 	}
 	w := &stream{call: c, wanted: wanted, from: from}
 	s := c.server
@@ -148,8 +148,7 @@ func (w *stream) event(ch change) []byte {
 	case was: // to the client, it is gone as it was last
 		o := fork(ch.old.object)
 		meta(o)["resourceVersion"] = strconv.FormatInt(ch.rv, 10)
-		set(o, Object{}, "apiVersion", "kind")
-		return frame(watch.Deleted, w.view(&stored{object: o, body: encode(o)}))
+		return frame(watch.Deleted, w.view(&stored{object: o, body: body(o)}))
 	}
 	return nil
 }
@@ -161,5 +160,5 @@ func frame(event watch.EventType, body []byte) []byte {
 // bookmark returns an event without an object.
 func (w *stream) bookmark(rv int64, m Object) []byte {
 	m["resourceVersion"] = strconv.FormatInt(rv, 10)
-	return frame(watch.Bookmark, append([]byte(w.typeMeta("")), encode(Object{"metadata": m})[1:]...))
+	return frame(watch.Bookmark, append(w.head(""), encode(Object{"metadata": m})[1:]...))
 }

@@ -3,14 +3,15 @@ package apiserver
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -20,17 +21,16 @@ import (
 func (c *call) commit(modify func(old Object) (next Object, err error)) (answer, error) {
 	for {
 		was, err := c.current()
-		if err != nil {
-			was = &stored{}
-		}
-		next, err := modify(was.object)
-		if err != nil {
-			return answer{}, err
-		}
 		a := answer{code: http.StatusOK}
-		if was.object == nil {
-			a.code, was = http.StatusCreated, nil
-		} else if next != nil && sameBut(was.object, next) {
+		if err != nil {
+			a.code = http.StatusCreated
+		}
+		old := c.write(was, nil).Old
+		next, err := modify(old)
+		if err != nil {
+			return a, err
+		}
+		if was != nil && next != nil && sameBut(old, next) {
 			a.object = was
 			return a, nil
 		}
@@ -39,9 +39,9 @@ func (c *call) commit(modify func(old Object) (next Object, err error)) (answer,
 		}
 		if c.query.Get("dryRun") == metav1.DryRunAll {
 			if a.object = was; next != nil {
-				a.object, err = c.seal(next, 0)
+				a.object = c.seal(next)
 			}
-			return a, err
+			return a, nil
 		}
 		if a.object, err = c.put(was, next); a.object != nil || err != nil {
 			return a, err
@@ -49,23 +49,18 @@ func (c *call) commit(modify func(old Object) (next Object, err error)) (answer,
 	}
 }
 
-// admit asks the webhook, and validates the object, which the webhook may have replaced.
+// admit asks the webhook, which may replace the object, and validates.
 func (c *call) admit(was *stored, next Object) (Object, error) {
-	var old Object
-	if was != nil {
-		old = was.object
-	}
+	w := c.write(was, next)
 	if c.server.Admit != nil {
-		w := Write{c.Who, c.Verb, c.Resource, c.Namespace, c.Name, c.Subresource, old, next}
 		if err := c.server.Admit(&w); err != nil {
 			return nil, err
 		}
-		next = w.New
 	}
-	if next == nil || strings.HasPrefix(c.Verb, "delete") {
-		return next, nil
+	if w.New == nil || strings.HasPrefix(c.Verb, "delete") {
+		return w.New, nil
 	}
-	return next, c.validate(old, next)
+	return w.New, c.validate(w.Old, w.New)
 }
 
 // create stores a new object.
@@ -78,101 +73,8 @@ func (c *call) create(o Object) (answer, error) {
 		if old != nil {
 			return nil, apierrors.NewAlreadyExists(c.table.group(), c.Name)
 		}
-		return c.fresh(o)
+		return c.next(nil, o)
 	})
-}
-
-// fresh makes a new object of what the client sent.
-func (c *call) fresh(o Object) (Object, error) {
-	if text(o, "metadata", "resourceVersion") != "" {
-		return nil, errors.New("resourceVersion should not be set on objects to be created")
-	}
-	o, err := c.normal(o)
-	if err != nil {
-		return nil, err
-	}
-	m := meta(o)
-	set(m, Object{}, "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
-	m["uid"] = fmt.Sprintf("00000000-0000-4000-8000-%012d", c.server.serial())
-	m["creationTimestamp"] = now()
-	m["name"] = c.Name
-	if c.table.has(Generation) {
-		m["generation"] = int64(1)
-	}
-	if c.table.has(Namespaced) {
-		m["namespace"] = c.Namespace
-		err = c.inNamespace()
-	}
-	c.initial(o)
-	return c.track(nil, o), err
-}
-
-// serial returns another number for a name or a UID.
-func (s *Server) serial() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.serials++
-	return s.serials
-}
-
-func now() string { return time.Now().UTC().Format(time.RFC3339) }
-
-// inNamespace refuses creations in a namespace that is absent or ends.
-func (c *call) inNamespace() error {
-	c.server.mu.Lock()
-	defer c.server.mu.Unlock()
-	ns := c.server.tables["namespaces"].objects["/"+c.Namespace]
-	if ns == nil {
-		return apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, c.Namespace)
-	}
-	if text(ns.object, "metadata", "deletionTimestamp") == "" {
-		return nil
-	}
-	err := apierrors.NewForbidden(c.table.group(), c.Name,
-		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", c.Namespace))
-	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: "NamespaceTerminating", Field: "metadata.namespace"}}
-	return err
-}
-
-// initial sets what the server and its admission plugins set in a new object.
-func (c *call) initial(o Object) {
-	m, state := meta(o), Object{}
-	switch c.table.Name {
-	case "persistentvolumes":
-		m["finalizers"] = with(list(m, "finalizers"), "kubernetes.io/pv-protection")
-		state = Object{"phase": "Pending", "lastPhaseTransitionTime": m["creationTimestamp"]}
-	case "persistentvolumeclaims":
-		m["finalizers"] = with(list(m, "finalizers"), "kubernetes.io/pvc-protection")
-		state["phase"] = "Pending"
-	case "namespaces":
-		o["spec"] = Object{"finalizers": []any{"kubernetes"}}
-		state["phase"] = "Active"
-	case "pods":
-		state["phase"] = "Pending"
-	case "nodes":
-		return // a kubelet registers its Node with a status
-	}
-	if delete(o, "status"); c.table.has(Status) && !c.table.has(Custom) {
-		o["status"] = state
-	}
-}
-
-// normal converts an object of the client into the stored form.
-func (c *call) normal(o Object) (Object, error) {
-	if v, k := text(o, "apiVersion"), text(o, "kind"); v != "" && v != c.version || k != "" && k != c.table.Kind {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("%s, Kind=%s in the body of a request for %s, Kind=%s", v, k, c.version, c.table.Kind))
-	}
-	if name := text(o, "metadata", "name"); name != "" && name != c.Name {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", name, c.Name))
-	}
-	if ns := text(o, "metadata", "namespace"); ns != "" && ns != c.Namespace {
-		return nil, apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
-	}
-	o, err := c.table.normal(c.fromClient(o))
-	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	return o, nil
 }
 
 // update replaces the object.
@@ -182,28 +84,28 @@ func (c *call) update() (answer, error) {
 		return answer{}, err
 	}
 	return c.commit(func(old Object) (Object, error) {
-		uid := text(o, "metadata", "uid")
-		switch {
-		case old == nil && !c.table.has(Upsert):
+		uid, is := text(o, "metadata", "uid"), text(old, "metadata", "uid")
+		if old == nil && !c.table.has(Upsert) {
 			return nil, apierrors.NewNotFound(c.table.group(), c.Name)
-		case uid != "" && uid != text(old, "metadata", "uid"):
-			return nil, apierrors.NewConflict(c.table.group(), c.Name, fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %s",
-				uid, text(old, "metadata", "uid"))) //nolint:staticcheck // the words of the real server
-		case old == nil:
-			return c.fresh(o)
+		}
+		if uid != "" && uid != is {
+			return nil, apierrors.NewConflict(c.table.group(), c.Name,
+				fmt.Errorf("the UID in the precondition (%s) is not that of the object (%s)", uid, is))
 		}
 		return c.next(old, o)
 	})
 }
 
-// next makes the next version of an object of what the client wants.
+// next makes the next version of an object, nil for none, of what the client wants.
 func (c *call) next(was, o Object) (Object, error) {
 	o, err := c.normal(o)
-	if err != nil {
+	switch have, want := text(was, "metadata", "resourceVersion"), text(o, "metadata", "resourceVersion"); {
+	case err != nil:
 		return nil, err
-	}
-	have, want := text(was, "metadata", "resourceVersion"), text(o, "metadata", "resourceVersion")
-	switch {
+	case was == nil && want != "":
+		return nil, errors.New("resourceVersion should not be set on objects to be created")
+	case was == nil:
+		return c.fresh(o)
 	case text(o, "metadata", "name") == "":
 		return nil, apierrors.NewBadRequest("the name of the object was undeterminable: name must be provided")
 	case want == "" && c.table.has(Conditional):
@@ -233,32 +135,124 @@ func (c *call) next(was, o Object) (Object, error) {
 	if old["deletionTimestamp"] != nil {
 		set(m, old, "deletionTimestamp", "deletionGracePeriodSeconds")
 	}
-	if generation, ok := old["generation"].(int64); ok && !sameSpec(was, o) {
-		m["generation"] = generation + 1
+	if c.table.has(Generation) && !sameApartFrom(was, o, "metadata", "status") {
+		m["generation"] = number(old, "generation") + 1
 	}
 	return c.track(was, o), nil
 }
 
-// sameSpec reports whether the objects differ at most in metadata and status.
-func sameSpec(a, b Object) bool {
-	a, b = fork(a), fork(b)
-	set(a, Object{}, "metadata", "status")
-	set(b, Object{}, "metadata", "status")
+// normal converts an object of the client into the stored form.
+func (c *call) normal(o Object) (Object, error) {
+	v, kind, name, ns := text(o, "apiVersion"), text(o, "kind"), text(o, "metadata", "name"), text(o, "metadata", "namespace")
+	switch {
+	case v != "" && v != c.version || kind != "" && kind != c.table.Kind:
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("%s, Kind=%s in the body of a request for %s, Kind=%s", v, kind, c.version, c.table.Kind))
+	case name != "" && name != c.Name:
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", name, c.Name))
+	case ns != "" && ns != c.Namespace:
+		return nil, apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	o = copied(c.convert(o, true))
+	if c.table.typ != nil {
+		typed := reflect.New(c.table.typ).Interface()
+		err := runtime.DefaultUnstructuredConverter.FromUnstructured(o, typed)
+		if err == nil {
+			o, err = runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+		}
+		if err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+	}
+	o["apiVersion"], o["kind"] = c.table.Version, c.table.Kind
+	for _, d := range defaults[c.table.Name] {
+		if in := at[Object](o, d.in...); in != nil && in[d.field] == nil {
+			in[d.field] = d.value
+		}
+	}
+	return o, nil
+}
+
+// fresh makes a new object.
+func (c *call) fresh(o Object) (Object, error) {
+	m := meta(o)
+	set(m, nil, "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
+	m["uid"] = fmt.Sprintf("00000000-0000-4000-8000-%012d", c.server.serial())
+	m["creationTimestamp"] = time.Now().UTC().Format(time.RFC3339)
+	m["name"] = c.Name
+	if c.table.has(Generation) {
+		m["generation"] = int64(1)
+	}
+	var err error
+	if c.table.has(Namespaced) {
+		m["namespace"] = c.Namespace
+		err = c.inNamespace()
+	}
+	state := Object{}
+	switch c.table.Name {
+	case "persistentvolumes":
+		finalize(m, "kubernetes.io/pv-protection")
+		state = Object{"phase": "Pending", "lastPhaseTransitionTime": m["creationTimestamp"]}
+	case "persistentvolumeclaims":
+		finalize(m, "kubernetes.io/pvc-protection")
+		state["phase"] = "Pending"
+	case "namespaces":
+		o["spec"] = Object{"finalizers": []any{"kubernetes"}}
+		state["phase"] = "Active"
+	case "pods":
+		state["phase"] = "Pending"
+	case "nodes": // a kubelet registers its Node with a status
+		state = at[Object](o, "status")
+	}
+	if delete(o, "status"); c.table.has(Status) && !c.table.has(Custom) {
+		o["status"] = state
+	}
+	return c.track(nil, o), err
+}
+
+// serial returns another number for a name or a UID.
+func (s *Server) serial() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.serials++
+	return s.serials
+}
+
+// inNamespace refuses creations in a namespace that is absent or ends.
+func (c *call) inNamespace() error {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	ns := c.server.tables["namespaces"].objects["/"+c.Namespace]
+	if ns == nil {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, c.Namespace)
+	}
+	if text(ns.object, "metadata", "deletionTimestamp") == "" {
+		return nil
+	}
+	err := apierrors.NewForbidden(c.table.group(), c.Name,
+		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", c.Namespace))
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: "NamespaceTerminating", Field: "metadata.namespace"}}
+	return err
+}
+
+// sameApartFrom reports whether the objects differ at most in some fields.
+func sameApartFrom(a, b Object, fields ...string) bool {
+	b = maps.Clone(b)
+	set(b, a, fields...)
 	return reflect.DeepEqual(a, b)
 }
 
 // sameBut reports whether the objects differ at most in the times of their managed fields.
 func sameBut(a, b Object) bool {
 	before, after := list(a, "metadata", "managedFields"), list(b, "metadata", "managedFields")
-	untimed := func(x, y any) bool {
-		x, y = copied(x.(Object)), copied(y.(Object))
-		delete(x.(Object), "time")
-		delete(y.(Object), "time")
-		return reflect.DeepEqual(x, y)
-	}
-	if len(before) > 0 && slices.EqualFunc(before, after, untimed) {
+	if len(before) > 0 && len(before) == len(after) {
 		b = fork(b)
-		meta(b)["managedFields"] = before
+		timed := make([]any, len(after))
+		for i := range after {
+			entry := copied(after[i].(Object))
+			set(entry, before[i].(Object), "time")
+			timed[i] = entry
+		}
+		meta(b)["managedFields"] = timed
 	}
 	return reflect.DeepEqual(a, b)
 }
