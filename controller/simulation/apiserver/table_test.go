@@ -39,7 +39,7 @@ func TestTable(t *testing.T) {
 			path := os.Getenv(kubeconfig)
 			if path == "" {
 				synctest.Test(t, func(t *testing.T) {
-					run(t, New(CustomResource("hostpathprovisioner.kubevirt.io/v1beta1", "hostpathprovisioners", "HostPathProvisioner", Status)).Config("table"), lines)
+					run(t, New(CustomResource("example.com/v1", "tables", "Table", Status)).Config("table"), lines)
 				})
 				return
 			}

@@ -145,6 +145,8 @@ func (c *call) next(was, o Object) (Object, error) {
 func (c *call) normal(o Object) (Object, error) {
 	v, kind, name, ns := text(o, "apiVersion"), text(o, "kind"), text(o, "metadata", "name"), text(o, "metadata", "namespace")
 	switch {
+	case kind == "" && c.table.has(Custom):
+		return nil, apierrors.NewBadRequest("Object 'Kind' is missing in the body")
 	case v != "" && v != c.version || kind != "" && kind != c.table.Kind:
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("%s, Kind=%s in the body of a request for %s, Kind=%s", v, kind, c.version, c.table.Kind))
 	case name != "" && name != c.Name:
