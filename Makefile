@@ -27,7 +27,7 @@ export CGO_ENABLED := 0
 # Otherwise every program with the race detector, such as the tests of a package, sleeps a second before it ends.
 export GORACE ?= atexit_sleep_ms=100
 
-.PHONY: help build test test-full test-help test-stale test-unit fuzz torture torture-power \
+.PHONY: help build test test-full test-help test-stale test-unit fuzz torture simulate torture-power \
   power bench lint lint-fast lint-format lint-go lint-shell vulncheck measure image push release deploy demo demo-disks demo-blank-disks \
   demo-single-node demo-local-path demo-operator bin/cluster cluster-up cluster-sync cluster-down clean
 
@@ -67,6 +67,10 @@ torture: ## kill agents and the API server while volumes are used; MINUTES=5, SE
 	@e2e/packages.sh @disk
 	@cd e2e && go build -o ../bin/torture ./cmd/torture && \
 	  exec ../bin/torture --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(TORTURE_FLAGS)
+
+simulate: ## clusters on invented time, by random seeds; MINUTES=5, SEED=, or WORDS=FILE to replay one
+	@SIMULATE_MINUTES=$(MINUTES) SIMULATE_SEED=$(SEED) SIMULATE_WORDS=$(abspath $(WORDS)) \
+	  go test -count=1 -v -timeout 24h -run 'TestSimulate$$' ./controller/simulation
 
 torture-power: ## cut the power of a virtual machine while volumes are used; POWER_ROUNDS=20
 	@e2e/packages.sh @disk @vm

@@ -73,6 +73,8 @@ var tier2 = []step{
 	{name: "torture", what: "agents and the API server killed at random, for five minutes, with the race detector, and " +
 		"PVs replaced meanwhile", packages: "@disk", cluster: true,
 		commands: []string{"make --no-print-directory torture MINUTES=5 TORTURE_FLAGS=--migrate"}},
+	{name: "simulate", what: "simulated clusters by random seeds, for fifteen minutes", packages: "@unit",
+		commands: []string{"make --no-print-directory simulate MINUTES=15"}},
 	{name: "release", what: "two releases from two clones are the same bytes; what the image's programs are",
 		packages: "@unit", args: oneByOne},
 	{name: "chart", what: "the Helm chart, rendered and on real nodes", packages: "@cluster @disk", cluster: true,

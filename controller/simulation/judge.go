@@ -1,0 +1,222 @@
+package simulation
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/simulation/apiserver"
+)
+
+// object is decoded JSON.
+type object = map[string]any
+
+// judge keeps its own account of the volumes, from the writes to the API server and from what
+// people do, and finds what must not be. The API server calls it from all goroutines.
+type judge struct {
+	world *World
+
+	mu      sync.Mutex // guards the rest; never held while anything waits
+	volumes []*volume
+	pvs     map[string]*volume // by the name of a PV that exists
+	found   []Violation
+	wake    chan struct{} // closed at the next change of a claim or PV
+}
+
+// volume is a directory that a claim got, as the judge knows it.
+type volume struct {
+	node, pool, dir string
+	claim           types.UID
+	name            string // of the claim: namespace/name
+	mark            string // what its pod wrote; "" if it has not written
+	policy          string // of its PV, as last seen
+	wanted          string // who asked for the deletion of the data; "" if nobody did
+	given           string // how the operator gave it up; "" if it did not
+	handed          bool   // an administrator gave its PV to another claim
+	missed          time.Time
+}
+
+// Violation is a rule that was broken.
+type Violation struct {
+	Rule string // of Rules
+	Kind string // what happened, without names and times: equal for equal defects
+	Text string
+}
+
+func newJudge(w *World) *judge {
+	return &judge{world: w, pvs: map[string]*volume{}, wake: make(chan struct{})}
+}
+
+// blame records a violation. The format is its kind.
+func (j *judge) blame(rule, format string, args ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.blameLocked(rule, format, args...)
+}
+
+func (j *judge) blameLocked(rule, format string, args ...any) {
+	text := fmt.Sprintf("%s: ", time.Since(j.world.began).Truncate(time.Second)) + fmt.Sprintf(format, args...)
+	j.found = append(j.found, Violation{Rule: rule, Kind: format, Text: text})
+}
+
+// violations are those so far.
+func (j *judge) violations() []Violation {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.found
+}
+
+// changed is closed at the next change of a claim, a PV or a Node.
+func (j *judge) changed() <-chan struct{} {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.wake
+}
+
+// seen is called after each write.
+func (j *judge) seen(x apiserver.Write) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch x.Resource {
+	case "persistentvolumes":
+		j.seenPV(x)
+	case "persistentvolumeclaims":
+		if x.Verb == "delete" && isOperator(x.Who) {
+			for _, v := range j.volumes {
+				if v.claim == types.UID(field(x.Old, "metadata", "uid")) {
+					j.givenUp(v, "its claim is deleted")
+				}
+			}
+		}
+	case "nodes":
+	default:
+		return
+	}
+	close(j.wake)
+	j.wake = make(chan struct{})
+}
+
+func isOperator(who string) bool { return strings.HasPrefix(who, "operator") }
+
+// seenPV follows the PV objects: which volume each names, and its policy.
+func (j *judge) seenPV(x apiserver.Write) {
+	v := j.pvs[x.Name]
+	switch {
+	case x.New == nil:
+		delete(j.pvs, x.Name)
+		return
+	case x.Old == nil:
+		v = j.volumeOf(x)
+		if v == nil {
+			return
+		}
+		j.pvs[x.Name] = v
+	case v == nil:
+		return
+	}
+	v.policy = field(x.New, "spec", "persistentVolumeReclaimPolicy")
+	if !isOperator(x.Who) {
+		return
+	}
+	if x.Verb == "delete" {
+		j.givenUp(v, "its PV is deleted")
+	}
+	for _, k := range []string{contract.AnnGivenUp, contract.AnnFormerPolicy} {
+		if is := field(x.New, "metadata", "annotations", k); is != "" && is != field(x.Old, "metadata", "annotations", k) {
+			j.givenUp(v, "it gets the annotation "+k)
+		}
+	}
+}
+
+// volumeOf is the volume that a new PV names, which may be known by another PV before it; nil if
+// the PV is none of directories.
+func (j *judge) volumeOf(x apiserver.Write) *volume {
+	ref := types.UID(field(x.New, "spec", "claimRef", "uid"))
+	at := volume{claim: ref, name: field(x.New, "spec", "claimRef", "namespace") + "/" + field(x.New, "spec", "claimRef", "name")}
+	if path := field(x.New, "spec", "hostPath", "path"); path != "" {
+		rest, ok := strings.CutPrefix(path, j.world.base+"/")
+		parts := strings.Split(rest, "/")
+		if !ok || len(parts) != 3 {
+			return nil
+		}
+		at.node, at.pool, at.dir = parts[0], parts[1], parts[2]
+	} else if at.dir = field(x.New, "spec", "csi", "volumeHandle"); at.dir != "" {
+		at.pool = field(x.New, "spec", "csi", "volumeAttributes", contract.StoragePool)
+		at.node = field(x.New, "metadata", "annotations", contract.AnnProvisionOnNode)
+		if at.node == "" {
+			at.node = field(x.New, "metadata", "labels", contract.LabelNode)
+		}
+	} else {
+		return nil
+	}
+	for _, v := range j.volumes {
+		if v.node == at.node && v.pool == at.pool && v.dir == at.dir && v.wanted == "" {
+			return v
+		}
+	}
+	j.volumes = append(j.volumes, &at)
+	return &at
+}
+
+// field is the string at a path of an object, "" if there is none.
+func field(o object, path ...string) string {
+	for i, k := range path {
+		if i == len(path)-1 {
+			s, _ := o[k].(string)
+			return s
+		}
+		o, _ = o[k].(object)
+	}
+	return ""
+}
+
+// podWrites is a pod that writes a file into the volume of its claim.
+func (j *judge) podWrites(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	v := j.pvs[pv.Name]
+	if v == nil {
+		return
+	}
+	file := filepath.Join(j.place(v), dataFile)
+	have, err := os.ReadFile(file)
+	mark := string(claim.UID)
+	switch {
+	case err == nil && string(have) != mark && v.claim != claim.UID && v.wanted == "":
+		if owner := j.ofMark(string(have)); owner != nil && owner.claim != claim.UID && !owner.handed {
+			j.blameLocked("BYTES", "claim %s gets a volume that has the data of claim %s", claim.Name, owner.name)
+		}
+	case err != nil:
+		if os.WriteFile(file, []byte(mark), 0o644) == nil {
+			v.mark = mark
+		}
+	}
+}
+
+// dataFile is what a pod writes into its volume.
+const dataFile = "data"
+
+func (j *judge) ofMark(mark string) *volume {
+	for _, v := range j.volumes {
+		if v.mark == mark {
+			return v
+		}
+	}
+	return nil
+}
+
+// place is where the directory of a volume is.
+func (j *judge) place(v *volume) string {
+	n := j.world.node(v.node)
+	if n == nil {
+		return filepath.Join(j.world.base, v.node, v.pool, v.dir)
+	}
+	return filepath.Join(n.dir(v.pool), v.dir)
+}

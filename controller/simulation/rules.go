@@ -1,0 +1,114 @@
+package simulation
+
+import (
+	"os"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Rules are what must be true, by the name that violations have.
+var Rules = map[string]string{
+	"BYTES":  "data of a claim that lives, of a PV that is to be kept, or of a volume whose deletion nobody asked for, is never removed, wiped or given to another claim",
+	"GRACE":  "a claim, PV or Node annotation is given up only by the rule of docs/node-gone.md, after the grace period of this loss",
+	"SILENT": "an hour after the last fault every claim is Bound, or has an event of ours",
+	"STUCK":  "an hour after the last fault everything deleted is gone, and no finalizer is left",
+	"BUSY":   "the requests of each process in a quiet hour stay below a bound",
+	"CLOCK":  "no loop runs without a pause, and nothing waits for a lock that is held over a request",
+	"PANICS": "nothing panics",
+	"ENDS":   "a process ends within a minute of SIGTERM, and not by itself",
+}
+
+const (
+	grace = 5 * time.Minute // of lost nodes
+	// asideFor is how long a volume may be set aside before a deletion was decided: the agent
+	// restores it after an hour.
+	asideFor = 2 * time.Hour
+)
+
+// givenUp judges that the operator gives a volume up. The caller holds the lock.
+func (j *judge) givenUp(v *volume, how string) {
+	v.given = how
+	n := j.world.node(v.node)
+	if n == nil {
+		return
+	}
+	lost, since := time.Time{}, ""
+	for at, what := range map[time.Time]string{n.absent: "its Node is absent", n.away[v.pool]: "its disk is away"} {
+		if !at.IsZero() && (lost.IsZero() || at.Before(lost)) {
+			lost, since = at, what
+		}
+	}
+	switch {
+	case lost.IsZero():
+		j.blameLocked("GRACE", "the volume of claim %s, pool %s of %s: %s, and its Node and disk are there", v.name, v.pool, v.node, how)
+	case time.Since(lost) < grace:
+		j.blameLocked("GRACE", "the volume of claim %s, pool %s of %s: %s %s after the loss (%s); the grace period is %s",
+			v.name, v.pool, v.node, how, time.Since(lost).Truncate(time.Second), since, grace)
+	}
+}
+
+// bytes judges that all data is where it belongs.
+func (j *judge) bytes() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, v := range j.volumes {
+		if v.mark == "" || v.wanted != "" {
+			continue
+		}
+		have, err := os.ReadFile(filepath.Join(j.place(v), dataFile))
+		switch {
+		case err == nil && string(have) == v.mark:
+			v.missed = time.Time{}
+		case err == nil:
+			j.blameLocked("BYTES", "the directory of claim %s has other data", v.name)
+			v.wanted = "blamed"
+		case v.missed.IsZero() && j.setAside(v):
+			v.missed = time.Now()
+		case j.setAside(v) && time.Since(v.missed) < asideFor:
+		default:
+			j.blameLocked("BYTES", "the data of claim %s (policy %s, pool %s of %s) is gone, and nobody asked for that", v.name, v.policy, v.pool, v.node)
+			v.wanted = "blamed"
+		}
+	}
+}
+
+// setAside reports whether the trash of the pool has the data of a volume.
+func (j *judge) setAside(v *volume) bool {
+	found, _ := filepath.Glob(filepath.Join(filepath.Dir(j.place(v)), ".hostpath-provisioner", "trash", "*", dataFile))
+	for _, file := range found {
+		if have, err := os.ReadFile(file); err == nil && string(have) == v.mark {
+			return true
+		}
+	}
+	return false
+}
+
+// settled judges the cluster an hour after the last fault.
+func (w *World) settled() {
+	said := map[string]bool{}
+	for _, e := range must1(w.god.CoreV1().Events("").List(ctx, metav1.ListOptions{})).Items {
+		said[string(e.InvolvedObject.UID)] = true
+	}
+	for _, c := range must1(w.god.CoreV1().PersistentVolumeClaims("").List(ctx, metav1.ListOptions{})).Items {
+		switch {
+		case c.DeletionTimestamp != nil:
+			w.judge.blame("STUCK", "claim %s was deleted %s ago, and has the finalizers %v", c.Name, since(c.DeletionTimestamp), c.Finalizers)
+		case c.Status.Phase != corev1.ClaimBound && !said[string(c.UID)]:
+			w.judge.blame("SILENT", "claim %s is %s, without an event", c.Name, c.Status.Phase)
+		}
+	}
+	for _, pv := range must1(w.god.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})).Items {
+		switch {
+		case said[string(pv.UID)], pv.Status.Phase == corev1.VolumeBound: // Kubernetes keeps it for its claim
+		case pv.DeletionTimestamp != nil:
+			w.judge.blame("STUCK", "PV %s was deleted %s ago, and has the finalizers %v, without an event", pv.Name, since(pv.DeletionTimestamp), pv.Finalizers)
+		case pv.Status.Phase == corev1.VolumeReleased && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete:
+			w.judge.blame("STUCK", "PV %s is Released with policy Delete, without an event", pv.Name)
+		}
+	}
+}
+
+func since(t *metav1.Time) time.Duration { return time.Since(t.Time).Truncate(time.Second) }

@@ -1,0 +1,161 @@
+package simulation
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing/synctest"
+	"time"
+)
+
+// Run is what to simulate: by a seed, or by words.
+type Run struct {
+	Seed  uint64
+	Steps int      // that a seed draws
+	Words []string // the steps, instead of a seed's
+}
+
+// Result is what became of a run.
+type Result struct {
+	Words      []string // the steps that were taken
+	Violations []Violation
+	Trace      []string      // the steps with their times, for people
+	Simulated  time.Duration // time in the cluster
+	Took       time.Duration
+	Requests   int
+}
+
+// Progress counts the steps of all runs of this process. It stands still if a clock does.
+var Progress atomic.Int64
+
+// Simulate runs in the bubble of its caller. The goroutines of a cluster do not all end, so that
+// the bubble never does: the caller leaves it behind.
+func (r Run) Simulate(base string) Result {
+	began := kernelNow()
+	time.Sleep(time.Until(began)) // a bubble's clock begins in 2000, and the kernel writes its own time
+	words := r.Words
+	nodes, rnd := 2, rand.New(rand.NewPCG(r.Seed, 1))
+	w := newWorld(base, nodes, rnd)
+	time.Sleep(10 * time.Second)
+	var result Result
+	take := func(step string) bool {
+		Progress.Add(1)
+		if w.take(step) {
+			result.Words = append(result.Words, step)
+		}
+		synctest.Wait()
+		w.judge.bytes()
+		return len(w.judge.violations()) == 0
+	}
+	if words != nil {
+		for _, step := range words {
+			if !take(step) {
+				break
+			}
+		}
+	} else {
+		r.draw(w, take)
+	}
+	if len(w.judge.violations()) == 0 {
+		w.end()
+		synctest.Wait()
+		w.judge.bytes()
+	}
+	result.Violations, result.Trace, result.Simulated, result.Took = w.judge.violations(), w.trace, time.Since(w.began), kernelNow().Sub(began)
+	for _, n := range w.API.Counts() {
+		result.Requests += n
+	}
+	if len(result.Violations) > 0 {
+		result.Trace = append(result.Trace, w.state()...)
+	}
+	return result
+}
+
+// draw takes the steps of the seed while take returns true.
+func (r Run) draw(w *World, take func(string) bool) {
+	d := newDrawer(w)
+	for _, step := range d.prelude() {
+		if !take(step) {
+			return
+		}
+	}
+	for range r.Steps {
+		for _, step := range d.step() {
+			if !take(step) {
+				return
+			}
+		}
+	}
+}
+
+// end ends all faults: nodes and disks are there again, and everything runs. An hour later the
+// cluster is judged, and so are the requests of the hour after that.
+func (w *World) end() {
+	w.revive()
+	for _, n := range w.nodes {
+		if n.agent != nil {
+			n.agent.stopAt.Store(0)
+		}
+	}
+	w.faults.end()
+	w.say("                    all faults end")
+	for _, n := range w.nodes {
+		for pool := range n.away {
+			w.moveDisk(n.name+"/"+pool, false)
+		}
+		if !n.absent.IsZero() {
+			w.makeNode(n)
+		}
+		if n.agent == nil {
+			w.startAgent(n)
+		}
+	}
+	w.sleep(time.Hour + time.Minute)
+	w.settled()
+	before := w.API.Counts()
+	time.Sleep(time.Hour)
+	w.quiet(before, w.API.Counts())
+}
+
+// busyest is the most requests that a process makes in an hour in which nothing happens.
+const busyest = 700
+
+// quiet judges the requests of an hour in which nothing happened.
+func (w *World) quiet(before, after map[string]int) {
+	sum, most := map[string]int{}, map[string]string{}
+	for what, n := range after {
+		who, request, is := strings.Cut(what, "#")
+		if n -= before[what]; is && n > 0 { // a life of a process
+			sum[who] += n
+			_, request, _ = strings.Cut(request, " ")
+			most[who] += fmt.Sprintf(" %s %d,", request, n)
+		}
+	}
+	for who, n := range sum {
+		if n > busyest {
+			w.judge.blame("BUSY", "%s made %d requests in an hour in which nothing happened:%s", who, n, most[who])
+		}
+	}
+}
+
+// state describes the claims, PVs and latest events, for people who look for the cause.
+func (w *World) state() (lines []string) {
+	for _, c := range w.API.Objects("persistentvolumeclaims") {
+		lines = append(lines, fmt.Sprintf("claim %s %s: %s, PV %q, %v", field(c, "metadata", "name"), field(c, "metadata", "uid"), field(c, "status", "phase"),
+			field(c, "spec", "volumeName"), c["metadata"].(object)["annotations"]))
+	}
+	for _, pv := range w.API.Objects("persistentvolumes") {
+		lines = append(lines, fmt.Sprintf("PV %s: %s, %s, deleted %q, %v", field(pv, "metadata", "name"), field(pv, "status", "phase"),
+			field(pv, "spec", "persistentVolumeReclaimPolicy"), field(pv, "metadata", "deletionTimestamp"), pv["metadata"].(object)["annotations"]))
+	}
+	events := w.API.Objects("events")
+	slices.SortFunc(events, func(a, b object) int { return cmp.Compare(field(a, "lastTimestamp"), field(b, "lastTimestamp")) })
+	for _, e := range events[max(0, len(events)-20):] {
+		lines = append(lines, fmt.Sprintf("event %s %s %s: %s: %s", field(e, "lastTimestamp"), field(e, "involvedObject", "kind"), field(e, "involvedObject", "name"),
+			field(e, "reason"), field(e, "message")))
+	}
+	return lines
+}

@@ -1,0 +1,319 @@
+package simulation_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"kubevirt.io/hostpath-provisioner/controller/simulation"
+)
+
+// The variables of a run; `make simulate` sets them. Without one, TestSimulate takes the fixed seeds
+// of tier 1.
+const (
+	varMinutes = "SIMULATE_MINUTES" // how long new seeds are drawn
+	varSeed    = "SIMULATE_SEED"    // the first seed; with varRuns or varMinutes
+	varRuns    = "SIMULATE_RUNS"    // how many seeds
+	varSteps   = "SIMULATE_STEPS"   // of each seed
+	varWords   = "SIMULATE_WORDS"   // a file of words to replay instead, or the words with ; between them
+	varChild   = "SIMULATE_CHILD"
+)
+
+// runsOfChild is how many runs one process makes. What a run leaves behind stays in its memory.
+const runsOfChild = 12
+
+// stuckAfter is the time without a step after which a clock stands still. A step takes a second.
+const stuckAfter = 3 * time.Minute
+
+func number(t *testing.T, name string, otherwise uint64) uint64 {
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s is %q: set a number", name, text)
+	}
+	return n
+}
+
+// TestSimulate runs clusters by seeds on all processors, and shortens what fails.
+func TestSimulate(t *testing.T) {
+	if words := os.Getenv(varWords); words != "" {
+		replay(t, words)
+		return
+	}
+	seed, runs, steps := number(t, varSeed, 1), number(t, varRuns, 6), number(t, varSteps, 30)
+	minutes := number(t, varMinutes, 0)
+	if minutes > 0 {
+		runs = number(t, varRuns, 1<<32)
+		seed = number(t, varSeed, uint64(time.Now().UnixNano())%1_000_000)
+	}
+	fmt.Printf("seed %d, %d steps each\n", seed, steps)
+	began, until := time.Now(), time.Now().Add(time.Duration(minutes)*time.Minute)
+	var mu sync.Mutex
+	var sum total
+	var group sync.WaitGroup
+	for range runtime.NumCPU() {
+		group.Go(func() {
+			c := &child{t: t}
+			defer c.end()
+			for {
+				mu.Lock()
+				s, over := seed, runs == 0 || minutes > 0 && time.Now().After(until)
+				if !over {
+					seed, runs = seed+1, runs-1
+				}
+				mu.Unlock()
+				if over {
+					return
+				}
+				r := c.run(simulation.Run{Seed: s, Steps: int(steps)})
+				mu.Lock()
+				first := sum.add(s, r)
+				mu.Unlock()
+				if first != nil {
+					report(t, c, s, r, *first, time.Since(began))
+				}
+			}
+		})
+	}
+	group.Wait()
+	fmt.Println(sum.String(time.Since(began)))
+}
+
+// total sums up runs.
+type total struct {
+	runs, requests int
+	simulated      time.Duration
+	seen           map[string]int // violations by rule and kind
+}
+
+// add adds a run, and returns its violation if it is the first of its kind.
+func (s *total) add(seed uint64, r simulation.Result) *simulation.Violation {
+	s.runs++
+	s.requests += r.Requests
+	s.simulated += r.Simulated
+	if s.seen == nil {
+		s.seen = map[string]int{}
+	}
+	for _, v := range r.Violations {
+		key := v.Rule + " " + v.Kind
+		if s.seen[key]++; s.seen[key] == 1 {
+			return &v
+		}
+	}
+	return nil
+}
+
+func (s *total) String(took time.Duration) string {
+	hours := s.simulated.Hours()
+	return fmt.Sprintf("%d runs, %.0f simulated hours in %s (%.0f an hour and core), %d requests", s.runs, hours, took.Round(time.Second),
+		hours/took.Hours()/float64(runtime.NumCPU()), s.requests)
+}
+
+// report shortens a run that failed, and prints it.
+func report(t *testing.T, c *child, seed uint64, r simulation.Result, v simulation.Violation, after time.Duration) {
+	if why := simulation.Known(v); why != "" {
+		fmt.Printf("seed %d after %s: %s: %s\n    known: %s\n", seed, after.Round(time.Second), v.Rule, v.Text, why)
+		return
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "seed %d after %s: %s: %s\n    must be true: %s\n", seed, after.Round(time.Second), v.Rule, v.Text, simulation.Rules[v.Rule])
+	fails := func(words []string) bool {
+		return slices.ContainsFunc(c.run(simulation.Run{Seed: seed, Words: words}).Violations, func(x simulation.Violation) bool {
+			return x.Rule == v.Rule && x.Kind == v.Kind
+		})
+	}
+	words := r.Words
+	if os.Getenv("SIMULATE_SHRINK") != "0" && (fails(words) || fails(words) || fails(words)) {
+		words = simulation.Shrink(words, 60, fails)
+		again := 0
+		for range 5 {
+			if fails(words) {
+				again++
+			}
+		}
+		fmt.Fprintf(&text, "    fails %d of 5 times with these words:\n", again)
+	} else {
+		text.WriteString("    the words alone do not fail; the trace:\n")
+		for _, line := range r.Trace {
+			fmt.Fprintf(&text, "    %s\n", line)
+		}
+	}
+	for _, w := range words {
+		fmt.Fprintf(&text, "        %s\n", w)
+	}
+	t.Error(text.String())
+}
+
+// replay runs words, and prints what happened.
+func replay(t *testing.T, words string) {
+	if data, err := os.ReadFile(words); err == nil {
+		words = strings.TrimSpace(string(data))
+	}
+	var steps []string
+	for step := range strings.FieldsFuncSeq(words, func(r rune) bool { return r == '\n' || r == ';' }) {
+		if step = strings.TrimSpace(step); step != "" && !strings.HasPrefix(step, "#") {
+			steps = append(steps, step)
+		}
+	}
+	c := &child{t: t}
+	defer c.end()
+	for range number(t, varRuns, 1) {
+		r := c.run(simulation.Run{Seed: 1, Words: steps})
+		fmt.Println(strings.Join(r.Trace, "\n"))
+		fmt.Printf("%s simulated in %s, %d requests\n", r.Simulated.Truncate(time.Second), r.Took.Truncate(time.Millisecond), r.Requests)
+		for _, v := range r.Violations {
+			t.Errorf("%s: %s", v.Rule, v.Text)
+		}
+	}
+}
+
+// child is a process that makes runs.
+type child struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  *bufio.Scanner
+	log  *os.File
+	runs int
+}
+
+// run makes one run. A process whose clock stands still has printed the stacks of its goroutines.
+func (c *child) run(r simulation.Run) (result simulation.Result) {
+	if c.cmd == nil {
+		c.start()
+	}
+	line, _ := json.Marshal(r)
+	if _, err := c.in.Write(append(line, '\n')); err != nil {
+		c.t.Fatal(err)
+	}
+	for c.out.Scan() {
+		if text, ok := strings.CutPrefix(c.out.Text(), "result "); ok {
+			if err := json.Unmarshal([]byte(text), &result); err != nil {
+				c.t.Fatal(err)
+			}
+			if c.runs++; c.runs >= runsOfChild {
+				c.end()
+			}
+			return result
+		}
+	}
+	stacks, _ := os.ReadFile(c.log.Name())
+	kept := filepath.Join(os.TempDir(), fmt.Sprintf("simulate-%d-%d.txt", os.Getpid(), r.Seed))
+	_ = os.WriteFile(kept, stacks, 0o600)
+	c.end()
+	head, _, _ := strings.Cut(string(stacks), "\n")
+	v := simulation.Violation{Rule: "CLOCK", Kind: "stuck", Text: "the clock stands still: see " + kept}
+	if strings.HasPrefix(head, "panic: ") || strings.HasPrefix(head, "fatal error: ") {
+		v = simulation.Violation{Rule: "PANICS", Kind: head, Text: head + ": see " + kept}
+	}
+	result.Violations = []simulation.Violation{v}
+	return result
+}
+
+func (c *child) start() {
+	exe, err := os.Executable()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.cmd, c.runs = exec.Command(exe, "-test.run=^TestChild$", "-test.timeout=0"), 0
+	c.cmd.Env = append(os.Environ(), varChild+"=1", "GOMAXPROCS=2", "GOGC=200")
+	if c.log, err = os.CreateTemp(c.t.TempDir(), "log"); err != nil {
+		c.t.Fatal(err)
+	}
+	c.cmd.Stderr = c.log
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		c.t.Fatal(err)
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err == nil {
+		err = c.cmd.Start()
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.out = bufio.NewScanner(out)
+	c.out.Buffer(nil, 16<<20)
+}
+
+func (c *child) end() {
+	if c.cmd != nil {
+		_ = c.in.Close()
+		_ = c.cmd.Wait()
+		c.cmd = nil
+	}
+}
+
+// TestChild makes the runs that its parent asks for, one after another. The bubble of each is left
+// behind, because some goroutines of the provisioner library never end.
+func TestChild(t *testing.T) {
+	if os.Getenv(varChild) == "" {
+		return
+	}
+	if os.Getenv("SIMULATE_LOG") == "" {
+		klog.LogToStderr(false)
+		klog.SetOutput(io.Discard)
+	}
+	log.SetLogger(logr.Discard())
+	go watchClock()
+	in := bufio.NewScanner(os.Stdin)
+	in.Buffer(nil, 16<<20)
+	for in.Scan() {
+		var run simulation.Run
+		if err := json.Unmarshal(in.Bytes(), &run); err != nil {
+			t.Fatal(err)
+		}
+		dir, err := os.MkdirTemp("", "simulate")
+		if err != nil {
+			t.Fatal(err)
+		}
+		running.Store(true)
+		out, hold := make(chan simulation.Result), make(chan bool) // made here, so that no bubble owns them
+		go synctest.Test(t, func(*testing.T) {
+			out <- run.Simulate(dir)
+			<-hold
+		})
+		line, _ := json.Marshal(<-out)
+		running.Store(false)
+		fmt.Printf("result %s\n", line)
+		_ = os.RemoveAll(dir)
+	}
+	os.Exit(0) // bubbles that do not end are no failure
+}
+
+// running is set while a run is made.
+var running atomic.Bool
+
+// watchClock ends the process if no step ends for a while: a goroutine of the bubble waits for
+// something outside, such as a lock that is held over a request, or a loop has no pause.
+func watchClock() {
+	for last := int64(-1); ; {
+		time.Sleep(stuckAfter)
+		now := simulation.Progress.Load()
+		if now == last && running.Load() {
+			stacks := make([]byte, 16<<20)
+			fmt.Fprintf(os.Stderr, "no step in %s\n%s\n", stuckAfter, stacks[:runtime.Stack(stacks, true)])
+			os.Exit(3)
+		}
+		last = now
+	}
+}
