@@ -104,8 +104,10 @@ func (c *call) parse(method string) {
 		c.Namespace, p = p[1], p[2:]
 	}
 	c.Resource, c.Name, c.Subresource = p[0], p[1], p[2]
-	c.Verb = map[string]string{http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch",
-		http.MethodDelete: "delete"}[method]
+	c.Verb = strings.ToLower(method) // of get, patch, delete
+	if verb := map[string]string{http.MethodPost: "create", http.MethodPut: "update"}[method]; verb != "" {
+		c.Verb = verb
+	}
 	switch watch := c.query.Get("watch"); {
 	case c.Verb == "get" && (watch == "true" || watch == "1"):
 		c.Verb = "watch"
@@ -154,15 +156,18 @@ func (c *call) serve() (answer, error) {
 	if a, ok, err := c.special(); ok {
 		return a, err
 	}
-	if c.table = c.server.find(c.version, c.Resource); c.table == nil || c.Subresource != "" && !(c.Subresource == "status" && c.table.has(Status)) {
+	c.table = c.server.find(c.version, c.Resource)
+	if c.table == nil || c.Subresource != "" && (c.Subresource != "status" || !c.table.has(Status)) {
 		return answer{}, c.failure(http.StatusNotFound)
 	}
 	switch c.Verb {
 	case "get":
-		o, err := c.current()
-		return answer{code: http.StatusOK, object: o}, err
+		if o := c.server.object(c.table, c.key()); o != nil {
+			return answer{code: http.StatusOK, object: o}, nil
+		}
+		return answer{}, c.notFound()
 	case "list":
-		return c.list()
+		return c.list(func(*stored) error { return nil })
 	case "watch":
 		return c.watch()
 	case "create":
@@ -185,26 +190,36 @@ func (c *call) serve() (answer, error) {
 
 // failure is an error of which only the code is known.
 func (c *call) failure(code int) error {
-	return apierrors.NewGenericServerResponse(code, c.Verb, schema.GroupResource{Resource: c.Resource}, c.Name, "simulated", 0, true)
+	r := schema.GroupResource{Resource: c.Resource}
+	return apierrors.NewGenericServerResponse(code, c.Verb, r, c.Name, "simulated", 0, true)
+}
+
+// conflict is the error 409.
+func (c *call) conflict(format string, args ...any) error {
+	return apierrors.NewConflict(c.table.group(), c.Name, fmt.Errorf(format, args...))
+}
+
+// bad is the error 400.
+func bad(format string, args ...any) error {
+	return apierrors.NewBadRequest(fmt.Sprintf(format, args...))
 }
 
 // key is the place of the object in its table.
 func (c *call) key() string { return c.Namespace + "/" + c.Name }
 
-// current returns the object that the request names.
-func (c *call) current() (*stored, error) {
-	c.server.mu.Lock()
-	defer c.server.mu.Unlock()
-	if o := c.table.objects[c.key()]; o != nil {
-		return o, nil
-	}
-	return nil, apierrors.NewNotFound(c.table.group(), c.Name)
+// object returns an object, or nil.
+func (s *Server) object(t *table, key string) *stored {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return t.objects[key]
 }
+
+func (c *call) notFound() error { return apierrors.NewNotFound(c.table.group(), c.Name) }
 
 // decode reads a JSON object.
 func decode(body []byte) (o Object, err error) {
 	if err = utiljson.Unmarshal(body, &o); err != nil || o == nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("cannot decode the body: %v", err))
+		return nil, bad("cannot decode the body: %v", err)
 	}
 	return o, nil
 }
@@ -219,8 +234,8 @@ func (c *call) respond(a answer, err error) (*http.Response, error) {
 		state.Kind, state.APIVersion = "Status", "v1"
 		a = answer{code: int(state.Code), value: state}
 	}
-	r := &http.Response{StatusCode: a.code, Status: http.StatusText(a.code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Request: c.req, Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: -1}
+	r := &http.Response{StatusCode: a.code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: c.req,
+		Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: -1}
 	switch v := a.value.(type) {
 	case io.ReadCloser:
 		r.Body = v

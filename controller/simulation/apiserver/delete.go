@@ -1,8 +1,6 @@
 package apiserver
 
 import (
-	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -19,7 +17,7 @@ func (c *call) deleteBy(method func(metav1.DeleteOptions) (answer, error)) (answ
 	var o metav1.DeleteOptions
 	if len(c.body) > 0 {
 		if err := utiljson.Unmarshal(c.body, &o); err != nil {
-			return answer{}, apierrors.NewBadRequest(err.Error())
+			return answer{}, bad("%v", err)
 		}
 	}
 	if policy := c.query.Get("propagationPolicy"); policy != "" {
@@ -36,15 +34,16 @@ func (c *call) delete(o metav1.DeleteOptions) (answer, error) {
 	kept := false
 	a, err := c.commit(func(old Object) (Object, error) {
 		if old == nil {
-			return nil, apierrors.NewNotFound(c.table.group(), c.Name)
+			return nil, c.notFound()
 		}
 		next := c.deleted(old, o)
 		kept = next != nil
 		return next, c.precondition(old, o.Preconditions)
 	})
 	if err == nil && !kept && !c.table.has(ReturnsGone) {
-		a.value = metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess, Details: &metav1.StatusDetails{
-			Name: c.Name, Group: c.table.group().Group, Kind: c.table.Name, UID: types.UID(text(a.object.object, "metadata", "uid"))}}
+		a.value = metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
+			Details: &metav1.StatusDetails{Name: c.Name, Group: c.table.group().Group, Kind: c.table.Name,
+				UID: types.UID(text(a.object.object, "metadata.uid"))}}
 	}
 	return a, err
 }
@@ -55,9 +54,8 @@ func (c *call) precondition(o Object, p *metav1.Preconditions) error {
 		return nil
 	}
 	for field, want := range map[string]*string{"uid": (*string)(p.UID), "resourceVersion": p.ResourceVersion} {
-		if is := text(o, "metadata", field); want != nil && *want != is {
-			return apierrors.NewConflict(schema.GroupResource{Group: c.table.gvk().Group, Resource: c.table.Kind}, c.Name,
-				fmt.Errorf("the %s in the precondition (%s) does not match the one in record (%s)", field, *want, is))
+		if is := text(o, "metadata."+field); want != nil && *want != is {
+			return c.conflict("the %s in the precondition (%s) does not match the one in record (%s)", field, *want, is)
 		}
 	}
 	return nil
@@ -103,12 +101,12 @@ func (c *call) deleted(was Object, o metav1.DeleteOptions) Object {
 
 // grace is the grace period of a deletion in seconds: only pods on a node have one.
 func (c *call) grace(o Object, options metav1.DeleteOptions) int64 {
-	phase := text(o, "status", "phase")
+	phase := text(o, "status.phase")
 	switch {
-	case c.table.Name != "pods" || text(o, "spec", "nodeName") == "" || phase == "Succeeded" || phase == "Failed":
+	case c.table.Name != "pods" || text(o, "spec.nodeName") == "" || phase == "Succeeded" || phase == "Failed":
 		return 0
 	case options.GracePeriodSeconds == nil:
-		return number(o, "spec", "terminationGracePeriodSeconds")
+		return number(o, "spec.terminationGracePeriodSeconds")
 	}
 	if *options.GracePeriodSeconds < 0 {
 		return 1
@@ -118,18 +116,15 @@ func (c *call) grace(o Object, options metav1.DeleteOptions) int64 {
 
 // deleteCollection deletes what the selectors choose, one after the other.
 func (c *call) deleteCollection(o metav1.DeleteOptions) (answer, error) {
-	items, m, err := c.chosen()
-	if err != nil {
-		return answer{}, err
-	}
-	for _, item := range items {
+	return c.list(func(item *stored) error {
 		one := *c
-		one.Name, one.Namespace = text(item.object, "metadata", "name"), item.ns
-		if _, err := one.delete(o); err != nil && !apierrors.IsNotFound(err) {
-			return answer{}, err
+		one.Name, one.Namespace = text(item.object, "metadata.name"), item.ns
+		_, err := one.delete(o)
+		if apierrors.IsNotFound(err) {
+			return nil
 		}
-	}
-	return answer{code: http.StatusOK, value: c.viewList(items, m)}, nil
+		return err
+	})
 }
 
 // collector is one round of the garbage collector.
@@ -210,7 +205,8 @@ func (g *collector) absent(i item, r metav1.OwnerReference) bool {
 		return false
 	}
 	owner, ok := g.owners[r.UID]
-	return !ok || owner.Kind != r.Kind || owner.ObjectMeta.Name != r.Name || owner.Namespace != "" && owner.Namespace != i.Namespace
+	return !ok || owner.Kind != r.Kind || owner.ObjectMeta.Name != r.Name ||
+		owner.Namespace != "" && owner.Namespace != i.Namespace
 }
 
 // deleteAll deletes the objects that are not yet deleted, and reports whether there were any at all.
@@ -232,7 +228,7 @@ func (g *collector) change(i item, modify func(*metav1.ObjectMeta)) {
 		modify(&m)
 		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&m)
 		if err != nil || old == nil {
-			return nil, apierrors.NewNotFound(c.table.group(), c.Name)
+			return nil, c.notFound()
 		}
 		o := fork(old)
 		o["metadata"] = fields

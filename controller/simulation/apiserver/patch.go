@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -27,8 +26,8 @@ import (
 func (c *call) patch() (answer, error) {
 	content, _, _ := strings.Cut(c.req.Header.Get("Content-Type"), ";")
 	kind := types.PatchType(content)
-	patched := map[types.PatchType]func(o, patch []byte) ([]byte, error){
-		types.MergePatchType: jsonpatch.MergePatch, types.JSONPatchType: inSteps, types.StrategicMergePatchType: c.strategic}[kind]
+	patched := map[types.PatchType]func(o, patch []byte) ([]byte, error){types.MergePatchType: jsonpatch.MergePatch,
+		types.JSONPatchType: inSteps, types.StrategicMergePatchType: c.strategic}[kind]
 	switch {
 	case kind == types.ApplyYAMLPatchType:
 		return c.apply()
@@ -37,7 +36,7 @@ func (c *call) patch() (answer, error) {
 	}
 	return c.commit(func(old Object) (Object, error) {
 		if old == nil {
-			return nil, apierrors.NewNotFound(c.table.group(), c.Name)
+			return nil, c.notFound()
 		}
 		after, err := patched(encode(c.convert(old, false)), c.body)
 		if err == nil {
@@ -47,7 +46,7 @@ func (c *call) patch() (answer, error) {
 			}
 		}
 		if !errors.As(err, new(apierrors.APIStatus)) {
-			err = apierrors.NewBadRequest(err.Error())
+			err = bad("%v", err)
 		}
 		return nil, err
 	})
@@ -69,7 +68,7 @@ func inSteps(o, patch []byte) ([]byte, error) {
 		return nil, err
 	}
 	if o, err = steps.Apply(o); err != nil {
-		return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+		return nil, apierrors.NewGenericServerResponse(422, "", schema.GroupResource{}, "", err.Error(), 0, false)
 	}
 	return o, nil
 }
@@ -79,7 +78,9 @@ func inSteps(o, patch []byte) ([]byte, error) {
 const untracked = " nodes pods persistentvolumes persistentvolumeclaims events leases "
 
 // builtinTypes knows Kubernetes' own kinds. It reads their schemas when it is first needed.
-var builtinTypes = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(scheme.Scheme) })
+var builtinTypes = sync.OnceValue(func() managedfields.TypeConverter {
+	return applyconfigurations.NewTypeConverter(scheme.Scheme)
+})
 
 // apply is a server-side apply.
 func (c *call) apply() (answer, error) {
@@ -90,7 +91,7 @@ func (c *call) apply() (answer, error) {
 	}
 	body, err := yaml.YAMLToJSON(c.body)
 	if err != nil {
-		return answer{}, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
+		return answer{}, bad("error decoding YAML: %v", err)
 	}
 	want, err := decode(body)
 	if err != nil {
@@ -102,13 +103,12 @@ func (c *call) apply() (answer, error) {
 	}
 	c.applies = true
 	return c.commit(func(old Object) (Object, error) {
-		uid := text(want, "metadata", "uid")
+		uid := text(want, "metadata.uid")
 		if old == nil && c.Subresource != "" {
-			return nil, apierrors.NewNotFound(c.table.group(), c.Name)
+			return nil, c.notFound()
 		}
 		if old == nil && uid != "" {
-			return nil, apierrors.NewConflict(c.table.group(), c.Name,
-				fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+			return nil, c.conflict("uid mismatch: the provided object specified uid %s, and no existing object was found", uid)
 		}
 		o, err := fields.Apply(c.live(old), &unstructured.Unstructured{Object: copied(want)}, manager, force)
 		if err != nil {
@@ -123,7 +123,7 @@ func (c *call) track(old, next Object) Object {
 	if c.applies {
 		return next
 	}
-	if strings.Contains(untracked, " "+c.table.Name+" ") && len(list(old, "metadata", "managedFields")) == 0 {
+	if strings.Contains(untracked, " "+c.table.Name+" ") && len(list(old, "metadata.managedFields")) == 0 {
 		delete(meta(next), "managedFields")
 		return next
 	}
@@ -135,7 +135,8 @@ func (c *call) track(old, next Object) Object {
 	if manager == "" {
 		manager, _, _ = strings.Cut(c.Who, "/")
 	}
-	return fields.UpdateNoErrors(c.live(old), &unstructured.Unstructured{Object: next}, manager).(*unstructured.Unstructured).Object
+	o := fields.UpdateNoErrors(c.live(old), &unstructured.Unstructured{Object: next}, manager)
+	return o.(*unstructured.Unstructured).Object
 }
 
 // live returns a copy of the stored object, which is empty if there is none.
@@ -164,15 +165,13 @@ func (c *call) fieldManager() (*managedfields.FieldManager, error) {
 	if t.has(Status) {
 		keep[fieldpath.APIVersion(t.Version)] = fieldpath.NewExcludeSetFilter(fieldpath.NewSet(fieldpath.MakePathOrDie(kept)))
 	}
-	var err error
+	create, types := managedfields.NewDefaultFieldManager, builtinTypes
 	if t.has(Custom) {
-		t.managers[c.Subresource], err = managedfields.NewDefaultCRDFieldManager(managedfields.NewDeducedTypeConverter(), asIs{}, asIs{}, asIs{},
-			gvk, gvk.GroupVersion(), c.Subresource, keep)
-	} else {
-		t.managers[c.Subresource], err = managedfields.NewDefaultFieldManager(builtinTypes(), asIs{}, asIs{}, asIs{},
-			gvk, gvk.GroupVersion(), c.Subresource, keep)
+		create, types = managedfields.NewDefaultCRDFieldManager, managedfields.NewDeducedTypeConverter
 	}
-	return t.managers[c.Subresource], err
+	f, err := create(types(), asIs{}, asIs{}, asIs{}, gvk, gvk.GroupVersion(), c.Subresource, keep)
+	t.managers[c.Subresource] = f
+	return f, err
 }
 
 // asIs converts and defaults nothing: the server stores one version of each object.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -26,33 +27,25 @@ type page struct {
 	Start string `json:"start"`
 }
 
-// list answers with the objects that the selectors choose.
-func (c *call) list() (answer, error) {
-	items, m, err := c.chosen()
+// list answers with the objects that the selectors choose, or the next page of them. It calls each
+// with each.
+func (c *call) list(each func(*stored) error) (answer, error) {
+	wanted, err := c.selector()
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{code: http.StatusOK, value: c.viewList(items, m)}, nil
-}
-
-// chosen returns the objects of a list or of its next page, and the metadata of the list.
-func (c *call) chosen() (all []*stored, m Object, err error) {
-	wanted, err := c.selector()
-	if err != nil {
-		return nil, nil, err
-	}
 	p, limit, err := c.page()
 	if err != nil {
-		return nil, nil, err
+		return answer{}, err
 	}
 	c.server.mu.Lock()
 	all, rv, err := c.snapshot(p.RV)
 	c.server.mu.Unlock()
 	if err != nil {
-		return nil, nil, err
+		return answer{}, err
 	}
 	all = slices.DeleteFunc(all, func(o *stored) bool { return o.key <= p.Start || !wanted(o) })
-	m = Object{"resourceVersion": strconv.FormatInt(rv, 10)}
+	m := Object{"resourceVersion": strconv.FormatInt(rv, 10)}
 	if left := len(all) - limit; limit > 0 && left > 0 {
 		all = all[:limit]
 		m["continue"] = base64.RawURLEncoding.EncodeToString(encode(page{rv, all[limit-1].key}))
@@ -60,21 +53,26 @@ func (c *call) chosen() (all []*stored, m Object, err error) {
 			m["remainingItemCount"] = left
 		}
 	}
-	return all, m, nil
+	for _, o := range all {
+		if err := each(o); err != nil {
+			return answer{}, err
+		}
+	}
+	return answer{code: http.StatusOK, value: c.viewList(all, m)}, nil
 }
 
 // page reads the parameters of a list.
 func (c *call) page() (p page, limit int, err error) {
 	rv, match, token := c.query.Get("resourceVersion"), c.query.Get("resourceVersionMatch"), c.query.Get("continue")
 	limit, _ = strconv.Atoi(c.query.Get("limit"))
-	version, bad := strconv.ParseInt("0"+rv, 10, 64)
+	version, err := strconv.ParseInt("0"+rv, 10, 64)
 	switch {
 	case token != "" && rv != "" && rv != "0":
-		bad = fmt.Errorf("specifying resource version is not allowed when using continue")
+		err = errors.New("specifying resource version is not allowed when using continue")
 	case token != "":
 		var raw []byte
-		if raw, bad = base64.RawURLEncoding.DecodeString(token); bad == nil {
-			bad = utiljson.Unmarshal(raw, &p)
+		if raw, err = base64.RawURLEncoding.DecodeString(token); err == nil {
+			err = utiljson.Unmarshal(raw, &p)
 		}
 	case match != "" && rv == "":
 		return p, 0, badOptions("resourceVersionMatch is forbidden unless resourceVersion is provided")
@@ -83,10 +81,10 @@ func (c *call) page() (p page, limit int, err error) {
 	case match == "Exact", match == "" && limit > 0:
 		p.RV = version
 	}
-	if bad != nil {
-		return p, 0, apierrors.NewBadRequest(bad.Error())
+	if err != nil {
+		err = bad("%v", err)
 	}
-	return p, limit, nil
+	return p, limit, err
 }
 
 func badOptions(why string) error {
@@ -103,7 +101,7 @@ func (c *call) snapshot(at int64) ([]*stored, int64, error) {
 		return t.all(), s.rv, nil
 	case at > s.rv:
 		err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", at, s.rv), 1)
-		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
+		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
 		return nil, 0, err
 	case at < max(s.floor, t.lost):
 		return nil, 0, apierrors.NewResourceExpired("The provided continue parameter or resource version is too old.")
@@ -125,8 +123,8 @@ func (c *call) snapshot(at int64) ([]*stored, int64, error) {
 
 // selectable are the fields of field selectors, beside name and namespace.
 var selectable = map[string]string{
-	"events": "involvedObject.kind involvedObject.namespace involvedObject.name involvedObject.uid involvedObject.apiVersion " +
-		"involvedObject.resourceVersion involvedObject.fieldPath reason reportingComponent source type",
+	"events": "involvedObject.kind involvedObject.namespace involvedObject.name involvedObject.uid reason source type " +
+		"involvedObject.apiVersion involvedObject.resourceVersion involvedObject.fieldPath reportingComponent",
 	"namespaces": "status.phase",
 	"nodes":      "spec.unschedulable",
 	"pods":       "spec.nodeName spec.restartPolicy spec.schedulerName spec.serviceAccountName status.phase status.podIP",
@@ -138,7 +136,7 @@ func (c *call) selector() (func(*stored) bool, error) {
 	byLabel, badLabels := labels.Parse(c.query.Get("labelSelector"))
 	byField, badFields := fields.ParseSelector(c.query.Get("fieldSelector"))
 	if badLabels != nil || badFields != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("unable to parse the selectors: %v %v", badLabels, badFields))
+		return nil, bad("unable to parse the selectors: %v %v", badLabels, badFields)
 	}
 	wanted := byField.Requirements()
 	for i, r := range wanted {
@@ -147,7 +145,7 @@ func (c *call) selector() (func(*stored) bool, error) {
 		}
 		if r.Field != "metadata.name" && !(r.Field == "metadata.namespace" && c.table.has(Namespaced)) &&
 			!slices.Contains(strings.Fields(selectable[c.table.Name]), wanted[i].Field) {
-			return nil, apierrors.NewBadRequest("field label not supported: " + r.Field)
+			return nil, bad("field label not supported: %s", r.Field)
 		}
 	}
 	if c.Name != "" {
@@ -157,7 +155,7 @@ func (c *call) selector() (func(*stored) bool, error) {
 		if o == nil || c.Namespace != "" && o.ns != c.Namespace {
 			return false
 		}
-		if !byLabel.Empty() && !byLabel.Matches(stringMap(o.object, "metadata", "labels")) {
+		if !byLabel.Empty() && !byLabel.Matches(stringMap(o.object, "metadata.labels")) {
 			return false
 		}
 		return !slices.ContainsFunc(wanted, func(r fields.Requirement) bool {
@@ -166,9 +164,9 @@ func (c *call) selector() (func(*stored) bool, error) {
 	}, nil
 }
 
-func stringMap(o Object, path ...string) labels.Set {
+func stringMap(o Object, path string) labels.Set {
 	set := labels.Set{}
-	for key, value := range at[Object](o, path...) {
+	for key, value := range at[Object](o, path) {
 		set[key], _ = value.(string)
 	}
 	return set
@@ -178,19 +176,20 @@ func stringMap(o Object, path ...string) labels.Set {
 func selected(o Object, path string) string {
 	switch path {
 	case "source":
-		if component := text(o, "source", "component"); component != "" {
+		if component := text(o, "source.component"); component != "" {
 			return component
 		}
 		return text(o, "reportingComponent")
 	case "spec.unschedulable":
-		return strconv.FormatBool(at[bool](o, "spec", "unschedulable"))
+		return strconv.FormatBool(at[bool](o, "spec.unschedulable"))
 	}
-	return text(o, strings.Split(path, ".")...)
+	return text(o, path)
 }
 
 // toEventsV1 are the fields that events.k8s.io/v1 names otherwise than v1, in which events are stored.
-var toEventsV1 = map[string]string{"involvedObject": "regarding", "message": "note", "source": "deprecatedSource", "count": "deprecatedCount",
-	"firstTimestamp": "deprecatedFirstTimestamp", "lastTimestamp": "deprecatedLastTimestamp", "reportingComponent": "reportingController"}
+var toEventsV1 = map[string]string{"involvedObject": "regarding", "message": "note", "source": "deprecatedSource",
+	"count": "deprecatedCount", "firstTimestamp": "deprecatedFirstTimestamp", "lastTimestamp": "deprecatedLastTimestamp",
+	"reportingComponent": "reportingController"}
 
 // eventsV1 reports whether the client uses the version of events in which they are not stored.
 func (c *call) eventsV1() bool { return c.table.Name == "events" && c.version != c.table.Version }

@@ -63,7 +63,8 @@ var builtin = []Resource{
 	{"storage.k8s.io/v1", "csinodes", "CSINode", Conditional | ReturnsGone},
 	{"storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity", Namespaced | Conditional},
 	{"storage.k8s.io/v1", "volumeattachments", "VolumeAttachment", Status | Conditional | ReturnsGone},
-	{"admissionregistration.k8s.io/v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", Generation | Conditional},
+	{"admissionregistration.k8s.io/v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration",
+		Generation | Conditional},
 }
 
 func (r Resource) has(traits Traits) bool { return r.Traits&traits != 0 }
@@ -102,7 +103,8 @@ func (s *Server) find(version, resource string) *table {
 // special answers what is asked of the server itself. A client that prefers the aggregated form of
 // discovery sees from the media type that it got the older one.
 func (c *call) special() (a answer, ok bool, err error) {
-	path, is := strings.Join(c.path, "/"), func(kind string) metav1.TypeMeta { return metav1.TypeMeta{Kind: kind, APIVersion: "v1"} }
+	path := strings.Join(c.path, "/")
+	is := func(kind string) metav1.TypeMeta { return metav1.TypeMeta{Kind: kind, APIVersion: "v1"} }
 	c.server.mu.Lock()
 	served := c.server.served
 	c.server.mu.Unlock()
@@ -135,8 +137,8 @@ func (c *call) review() (Object, error) {
 		return nil, err
 	}
 	all := []string{"*"}
-	o["status"] = Object{"allowed": c.server.Allow == nil || c.server.Allow(c.Who, o), "incomplete": false, "nonResourceRules": []Object{},
-		"resourceRules": []Object{{"verbs": all, "apiGroups": all, "resources": all}}}
+	o["status"] = Object{"allowed": c.server.Allow == nil || c.server.Allow(c.Who, o), "incomplete": false,
+		"nonResourceRules": []Object{}, "resourceRules": []Object{{"verbs": all, "apiGroups": all, "resources": all}}}
 	return o, nil
 }
 
@@ -149,7 +151,8 @@ func groups(served []Resource) (groups []metav1.APIGroup) {
 		switch {
 		case gv.Group == "": // in /api
 		case i < 0:
-			groups = append(groups, metav1.APIGroup{Name: gv.Group, Versions: []metav1.GroupVersionForDiscovery{this}, PreferredVersion: this})
+			groups = append(groups, metav1.APIGroup{Name: gv.Group, PreferredVersion: this,
+				Versions: []metav1.GroupVersionForDiscovery{this}})
 		case !slices.Contains(groups[i].Versions, this):
 			groups[i].Versions = append(groups[i].Versions, this)
 		}
@@ -163,8 +166,9 @@ func resources(served []Resource, version string) (all []metav1.APIResource) {
 		if r.Version != version {
 			continue
 		}
-		all = append(all, metav1.APIResource{Name: r.Name, SingularName: strings.ToLower(r.Kind), Namespaced: r.has(Namespaced), Kind: r.Kind,
-			Verbs: metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}})
+		all = append(all, metav1.APIResource{Name: r.Name, SingularName: strings.ToLower(r.Kind), Kind: r.Kind,
+			Namespaced: r.has(Namespaced),
+			Verbs:      metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}})
 		if r.has(Status) {
 			all = append(all, metav1.APIResource{Name: r.Name + "/status", Namespaced: r.has(Namespaced), Kind: r.Kind,
 				Verbs: metav1.Verbs{"get", "patch", "update"}})

@@ -163,7 +163,7 @@ func TestCollect(t *testing.T) {
 			}
 			var names []string
 			for _, o := range s.Objects("configmaps") {
-				names = append(names, text(o, "metadata", "name"))
+				names = append(names, text(o, "metadata.name"))
 			}
 			if !slices.Equal(names, want) {
 				t.Errorf("left: %v, want %v", names, want)

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -50,7 +51,8 @@ type table struct {
 }
 
 func newTable(r Resource) *table {
-	t := &table{Resource: r, objects: map[string]*stored{}, wake: make(chan struct{}), managers: map[string]*managedfields.FieldManager{}}
+	t := &table{Resource: r, objects: map[string]*stored{}, wake: make(chan struct{})}
+	t.managers = map[string]*managedfields.FieldManager{}
 	if !r.has(Custom) {
 		t.typ = scheme.Scheme.AllKnownTypes()[r.gvk()]
 	}
@@ -135,12 +137,12 @@ func (t *table) apply(key string, ch change) {
 
 // unheld reports whether nothing keeps an object that was deleted.
 func unheld(o Object) bool {
-	return text(o, "metadata", "deletionTimestamp") != "" && number(o, "metadata", "deletionGracePeriodSeconds") == 0 && !held(o)
+	return text(o, "metadata.deletionTimestamp") != "" && number(o, "metadata.deletionGracePeriodSeconds") == 0 && !held(o)
 }
 
 // held reports whether the object has a finalizer. Namespaces also have them in their spec.
 func held(o Object) bool {
-	return len(list(o, "metadata", "finalizers"))+len(list(o, "spec", "finalizers")) > 0
+	return len(list(o, "metadata.finalizers"))+len(list(o, "spec.finalizers")) > 0
 }
 
 // fork returns a copy of which the top and the metadata may change.
@@ -163,10 +165,10 @@ func meta(o Object) Object {
 	return m
 }
 
-// at returns the value at a path of fields, or the zero value.
-func at[T any](o Object, path ...string) T {
+// at returns the value at a path such as metadata.name, or the zero value.
+func at[T any](o Object, path string) T {
 	var v any = o
-	for _, field := range path {
+	for field := range strings.SplitSeq(path, ".") {
 		in, _ := v.(Object)
 		v = in[field]
 	}
@@ -174,11 +176,11 @@ func at[T any](o Object, path ...string) T {
 	return t
 }
 
-func text(o Object, path ...string) string { return at[string](o, path...) }
+func text(o Object, path string) string { return at[string](o, path) }
 
-func number(o Object, path ...string) int64 { return at[int64](o, path...) }
+func number(o Object, path string) int64 { return at[int64](o, path) }
 
-func list(o Object, path ...string) []any { return at[[]any](o, path...) }
+func list(o Object, path string) []any { return at[[]any](o, path) }
 
 // set sets fields as the other object has them, or removes them if it does not.
 func set(o, as Object, keys ...string) {

@@ -20,9 +20,8 @@ import (
 // and next to remove it. It calls modify again if another client was faster.
 func (c *call) commit(modify func(old Object) (next Object, err error)) (answer, error) {
 	for {
-		was, err := c.current()
-		a := answer{code: http.StatusOK}
-		if err != nil {
+		was, a := c.server.object(c.table, c.key()), answer{code: http.StatusOK}
+		if was == nil {
 			a.code = http.StatusCreated
 		}
 		old := c.write(was, nil).Old
@@ -65,9 +64,9 @@ func (c *call) admit(was *stored, next Object) (Object, error) {
 
 // create stores a new object.
 func (c *call) create(o Object) (answer, error) {
-	c.Name = text(o, "metadata", "name")
-	if c.Name == "" && text(o, "metadata", "generateName") != "" {
-		c.Name = fmt.Sprintf("%s%05d", text(o, "metadata", "generateName"), c.server.serial())
+	c.Name = text(o, "metadata.name")
+	if c.Name == "" && text(o, "metadata.generateName") != "" {
+		c.Name = fmt.Sprintf("%s%05d", text(o, "metadata.generateName"), c.server.serial())
 	}
 	return c.commit(func(old Object) (Object, error) {
 		if old != nil {
@@ -84,13 +83,12 @@ func (c *call) update() (answer, error) {
 		return answer{}, err
 	}
 	return c.commit(func(old Object) (Object, error) {
-		uid, is := text(o, "metadata", "uid"), text(old, "metadata", "uid")
+		uid, is := text(o, "metadata.uid"), text(old, "metadata.uid")
 		if old == nil && !c.table.has(Upsert) {
-			return nil, apierrors.NewNotFound(c.table.group(), c.Name)
+			return nil, c.notFound()
 		}
 		if uid != "" && uid != is {
-			return nil, apierrors.NewConflict(c.table.group(), c.Name,
-				fmt.Errorf("the UID in the precondition (%s) is not that of the object (%s)", uid, is))
+			return nil, c.conflict("Precondition failed: UID in precondition: %s, UID in object meta: %s", uid, is)
 		}
 		return c.next(old, o)
 	})
@@ -99,20 +97,19 @@ func (c *call) update() (answer, error) {
 // next makes the next version of an object, nil for none, of what the client wants.
 func (c *call) next(was, o Object) (Object, error) {
 	o, err := c.normal(o)
-	switch have, want := text(was, "metadata", "resourceVersion"), text(o, "metadata", "resourceVersion"); {
+	switch have, want := text(was, "metadata.resourceVersion"), text(o, "metadata.resourceVersion"); {
 	case err != nil:
 		return nil, err
 	case was == nil && want != "":
 		return nil, errors.New("resourceVersion should not be set on objects to be created")
 	case was == nil:
 		return c.fresh(o)
-	case text(o, "metadata", "name") == "":
-		return nil, apierrors.NewBadRequest("the name of the object was undeterminable: name must be provided")
+	case text(o, "metadata.name") == "":
+		return nil, bad("the name of the object was undeterminable: name must be provided")
 	case want == "" && c.table.has(Conditional):
-		return nil, c.invalid(field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"))
+		return nil, c.invalid(field.Invalid(field.NewPath("metadata.resourceVersion"), 0, "must be specified for an update"))
 	case want != "" && want != have:
-		return nil, apierrors.NewConflict(c.table.group(), c.Name,
-			errors.New("the object has been modified; please apply your changes to the latest version and try again"))
+		return nil, c.conflict("the object has been modified; please apply your changes to the latest version and try again")
 	}
 	switch {
 	case c.Subresource == "status" && c.table.has(Custom):
@@ -143,16 +140,16 @@ func (c *call) next(was, o Object) (Object, error) {
 
 // normal converts an object of the client into the stored form.
 func (c *call) normal(o Object) (Object, error) {
-	v, kind, name, ns := text(o, "apiVersion"), text(o, "kind"), text(o, "metadata", "name"), text(o, "metadata", "namespace")
+	v, kind, name, ns := text(o, "apiVersion"), text(o, "kind"), text(o, "metadata.name"), text(o, "metadata.namespace")
 	switch {
 	case kind == "" && c.table.has(Custom):
-		return nil, apierrors.NewBadRequest("Object 'Kind' is missing in the body")
+		return nil, bad("Object 'Kind' is missing in the body")
 	case v != "" && v != c.version || kind != "" && kind != c.table.Kind:
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("%s, Kind=%s in the body of a request for %s, Kind=%s", v, kind, c.version, c.table.Kind))
+		return nil, bad("%s, Kind=%s in the body of a request for %s, Kind=%s", v, kind, c.version, c.table.Kind)
 	case name != "" && name != c.Name:
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", name, c.Name))
+		return nil, bad("the name of the object (%s) does not match the name on the URL (%s)", name, c.Name)
 	case ns != "" && ns != c.Namespace:
-		return nil, apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+		return nil, bad("the namespace of the provided object does not match the namespace sent on the request")
 	}
 	o = copied(c.convert(o, true))
 	if c.table.typ != nil {
@@ -162,15 +159,11 @@ func (c *call) normal(o Object) (Object, error) {
 			o, err = runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 		}
 		if err != nil {
-			return nil, apierrors.NewBadRequest(err.Error())
+			return nil, bad("%v", err)
 		}
 	}
 	o["apiVersion"], o["kind"] = c.table.Version, c.table.Kind
-	for _, d := range defaults[c.table.Name] {
-		if in := at[Object](o, d.in...); in != nil && in[d.field] == nil {
-			in[d.field] = d.value
-		}
-	}
+	setDefaults(o, defaults[c.table.Name])
 	return o, nil
 }
 
@@ -221,13 +214,11 @@ func (s *Server) serial() int64 {
 
 // inNamespace refuses creations in a namespace that is absent or ends.
 func (c *call) inNamespace() error {
-	c.server.mu.Lock()
-	defer c.server.mu.Unlock()
-	ns := c.server.tables["namespaces"].objects["/"+c.Namespace]
+	ns := c.server.object(c.server.tables["namespaces"], "/"+c.Namespace)
 	if ns == nil {
 		return apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, c.Namespace)
 	}
-	if text(ns.object, "metadata", "deletionTimestamp") == "" {
+	if text(ns.object, "metadata.deletionTimestamp") == "" {
 		return nil
 	}
 	err := apierrors.NewForbidden(c.table.group(), c.Name,
@@ -245,7 +236,7 @@ func sameApartFrom(a, b Object, fields ...string) bool {
 
 // sameBut reports whether the objects differ at most in the times of their managed fields.
 func sameBut(a, b Object) bool {
-	before, after := list(a, "metadata", "managedFields"), list(b, "metadata", "managedFields")
+	before, after := list(a, "metadata.managedFields"), list(b, "metadata.managedFields")
 	if len(before) > 0 && len(before) == len(after) {
 		b = fork(b)
 		timed := make([]any, len(after))
