@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -155,7 +156,7 @@ func (r requests) do(verb, path, body string) (int, any, error) {
 			Object any
 		}
 		if err := dec.Decode(&event); errors.Is(err, io.EOF) {
-			return res.StatusCode, map[string]any{"events": strings.Join(types, ","), "objects": objects}, nil
+			return res.StatusCode, map[string]any{"events": strings.Join(slices.Compact(types), ","), "objects": objects}, nil
 		} else if err != nil {
 			return 0, nil, err
 		}
