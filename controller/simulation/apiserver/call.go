@@ -60,17 +60,20 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if s.Fault != nil {
 		fault = s.Fault(c.Request)
 	}
-	var response *http.Response
+	a := answer{}
 	if fault.Code == 0 || fault.Late {
-		response, err = c.respond(c.serve())
+		a, err = c.serve()
+	}
+	if body, ok := a.value.(io.Closer); ok && fault.Code != 0 {
+		_ = body.Close() // a stream that nobody reads
 	}
 	switch {
 	case fault.Code == Lost:
 		return nil, errors.New("read: connection reset by peer")
 	case fault.Code != 0:
-		return c.respond(answer{}, c.failure(fault.Code))
+		err = c.failure(fault.Code)
 	}
-	return response, err
+	return c.respond(a, err), nil
 }
 
 // newCall reads and counts a request.
@@ -225,7 +228,7 @@ func decode(body []byte) (o Object, err error) {
 }
 
 // respond encodes the answer or the error.
-func (c *call) respond(a answer, err error) (*http.Response, error) {
+func (c *call) respond(a answer, err error) *http.Response {
 	if err != nil {
 		state := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}
 		if s, ok := err.(apierrors.APIStatus); ok { //nolint:errorlint // a wrapped one would lose its message
@@ -239,7 +242,6 @@ func (c *call) respond(a answer, err error) (*http.Response, error) {
 	switch v := a.value.(type) {
 	case io.ReadCloser:
 		r.Body = v
-		return r, nil
 	case []byte:
 		r.Body = io.NopCloser(bytes.NewReader(v))
 	case nil:
@@ -247,5 +249,5 @@ func (c *call) respond(a answer, err error) (*http.Response, error) {
 	default:
 		r.Body = io.NopCloser(bytes.NewReader(encode(v)))
 	}
-	return r, nil
+	return r
 }

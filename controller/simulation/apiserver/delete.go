@@ -131,6 +131,7 @@ func (c *call) deleteCollection(o metav1.DeleteOptions) (answer, error) {
 type collector struct {
 	*Server
 	who    string
+	served []Resource
 	all    []item
 	owners map[types.UID]item
 }
@@ -148,6 +149,7 @@ type item struct {
 func (s *Server) Collect(who string) {
 	g := &collector{Server: s, who: who, owners: map[types.UID]item{}}
 	s.mu.Lock()
+	g.served = s.served
 	for _, r := range s.served {
 		for _, o := range s.tables[r.Name].all() {
 			i := item{table: s.tables[r.Name]}

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/applyconfigurations"
-	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/yaml"
 )
@@ -54,7 +53,7 @@ func (c *call) patch() (answer, error) {
 
 // strategic applies a strategic merge patch.
 func (c *call) strategic(o, patch []byte) ([]byte, error) {
-	like, err := scheme.Scheme.New(schema.FromAPIVersionAndKind(c.version, c.table.Kind))
+	like, err := kinds().New(schema.FromAPIVersionAndKind(c.version, c.table.Kind))
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +78,7 @@ const untracked = " nodes pods persistentvolumes persistentvolumeclaims events l
 
 // builtinTypes knows Kubernetes' own kinds. It reads their schemas when it is first needed.
 var builtinTypes = sync.OnceValue(func() managedfields.TypeConverter {
-	return applyconfigurations.NewTypeConverter(scheme.Scheme)
+	return applyconfigurations.NewTypeConverter(kinds())
 })
 
 // apply is a server-side apply.

@@ -50,11 +50,21 @@ type table struct {
 	managers map[string]*managedfields.FieldManager // by subresource
 }
 
+// kinds are Kubernetes' own. The scheme that client-go's clients share would do, but libraries add to
+// it without a lock.
+var kinds = sync.OnceValue(func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	if err := scheme.AddToScheme(s); err != nil {
+		panic(err) // the program is wrong
+	}
+	return s
+})
+
 func newTable(r Resource) *table {
 	t := &table{Resource: r, objects: map[string]*stored{}, wake: make(chan struct{})}
 	t.managers = map[string]*managedfields.FieldManager{}
 	if !r.has(Custom) {
-		t.typ = scheme.Scheme.AllKnownTypes()[r.gvk()]
+		t.typ = kinds().AllKnownTypes()[r.gvk()]
 	}
 	return t
 }
