@@ -31,6 +31,9 @@ func TestSimulatedAPI(t *testing.T) {
 	if err == nil {
 		_, err = env.Plane.Kubectl("", "wait", "--for=condition=Established", "--timeout=1m", "crd/tables.example.com")
 	}
+	if err == nil {
+		_, err = env.Plane.Kubectl("", "get", "tables.example.com") // kubectl tries again while the storage starts
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
