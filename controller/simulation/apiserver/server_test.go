@@ -181,6 +181,9 @@ func TestCollect(t *testing.T) {
 		create("of-of-a", owner("of-a"))
 		create("of-both", owner("a"), owner("b"))
 		create("of-absent", absent)
+		absent = owner("a")
+		absent.Name = "b"
+		create("of-renamed", absent)
 		create("of-unknown", unknown)
 		left("a", "b", "of-a", "of-both", "of-of-a", "of-unknown")
 		if err := maps.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
@@ -221,5 +224,20 @@ func TestDiscovery(t *testing.T) {
 		if err != nil || bad != nil || n < len(builtin) || v.Minor != "34" {
 			t.Errorf("%d resources, %v, %v, %v", n, v, err, bad)
 		}
+	})
+}
+
+// Bound claims grow if their class allows it. A real server would have to bind one first.
+func TestGrow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		run(t, New().Config("table"), `
+POST /apis/storage.k8s.io/v1/storageclasses {"metadata":{"name":"c"},"provisioner":"a.b/c"} -> 201
+POST $ns/persistentvolumeclaims {"metadata":{"name":"a"},"spec":{"storageClassName":"c","accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"2Gi"}}}} -> 201
+MERGE $ns/persistentvolumeclaims/a/status {"status":{"phase":"Bound","capacity":{"storage":"2Gi"}}} -> 200
+MERGE $ns/persistentvolumeclaims/a {"spec":{"resources":{"requests":{"storage":"3Gi"}}}} -> 403 Forbidden
+MERGE /apis/storage.k8s.io/v1/storageclasses/c {"allowVolumeExpansion":true} -> 200
+MERGE $ns/persistentvolumeclaims/a {"spec":{"resources":{"requests":{"storage":"3Gi"}}}} -> 200
+MERGE $ns/persistentvolumeclaims/a {"spec":{"resources":{"requests":{"storage":"2500Mi"}}}} -> 200
+MERGE $ns/persistentvolumeclaims/a {"spec":{"resources":{"requests":{"storage":"1Gi"}}}} -> 422 Invalid`)
 	})
 }
