@@ -11,5 +11,7 @@
 //
 // It leaves out RBAC, protobuf, tables, OpenAPI and schemas of custom resources, conversion except of
 // events, admission plugins except the protection of volumes and claims, and most validation and
-// defaults. Every controller but the garbage collector is left to the simulated cluster.
+// defaults. Nodes, pods, claims, volumes, events and leases have managed fields only from their first
+// server-side apply on. Lists and gets are never stale; watches are, by the lag of their client. Every
+// controller but the garbage collector is left to the simulated cluster.
 package apiserver
