@@ -16,8 +16,7 @@ import (
 var claimActs = []act{
 	{words: "claim", usage: "NAME NODE CLASS SIZE: a pod that may run on the node alone uses a new claim", weight: 6,
 		draw: func(w *World) []string {
-			w.claims++
-			return []string{fmt.Sprintf("c%d", w.claims), pick(w, w.nodes).name, pick(w, w.classNames()), "1Mi"}
+			return []string{w.newName(), pick(w, w.nodes).name, pick(w, w.classNames()), "1Mi"}
 		},
 		do: func(w *World, args []string) bool {
 			return w.makeClaim(arg(args, 0), arg(args, 1), arg(args, 2), arg(args, 3))
@@ -49,6 +48,14 @@ var claimActs = []act{
 			})
 		}},
 }
+
+// newName returns the name of a claim that there was not yet.
+func (w *World) newName() string {
+	w.claims++
+	return fmt.Sprintf("c%d", w.claims)
+}
+
+func sorted(names []string) []string { slices.Sort(names); return names }
 
 func (w *World) classNames() (all []string) {
 	for _, pool := range pools[:2] {
@@ -97,8 +104,7 @@ func (w *World) aClaim() []string {
 	if len(names) == 0 {
 		return nil
 	}
-	slices.Sort(names)
-	return []string{pick(w, names)}
+	return []string{pick(w, sorted(names))}
 }
 
 // deleteClaim deletes a claim. The data may go with it if its PV says so now.

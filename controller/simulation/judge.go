@@ -28,18 +28,21 @@ type judge struct {
 	pvs     map[string]*volume // by the name of a PV that exists
 	found   []Violation
 	wake    chan struct{} // closed at the next change of a claim or PV
+
+	backup map[string]*corev1.PersistentVolume // by claim: its first PV, as a backup has it
 }
 
 // volume is a directory that a claim got, as the judge knows it.
 type volume struct {
 	node, pool, dir string
 	claim           types.UID
-	name            string // of the claim: namespace/name
-	mark            string // what its pod wrote; "" if it has not written
-	policy          string // of its PV, as last seen
-	wanted          string // who asked for the deletion of the data; "" if nobody did
-	given           string // how the operator gave it up; "" if it did not
-	handed          bool   // an administrator gave its PV to another claim
+	name            string    // of the claim: namespace/name
+	mark            string    // what its pod wrote; "" if it has not written
+	policy          string    // of its PV, as last seen
+	wanted          string    // who asked for the deletion of the data; "" if nobody did
+	removed         time.Time // when a person removed its PV by force
+	given           string    // how the operator gave it up; "" if it did not
+	handed          bool      // an administrator gave its PV to another claim
 	missed          time.Time
 }
 
@@ -51,7 +54,7 @@ type Violation struct {
 }
 
 func newJudge(w *World) *judge {
-	return &judge{world: w, pvs: map[string]*volume{}, wake: make(chan struct{})}
+	return &judge{world: w, pvs: map[string]*volume{}, wake: make(chan struct{}), backup: map[string]*corev1.PersistentVolume{}}
 }
 
 // blame records a violation. The format is its kind.
@@ -183,6 +186,13 @@ func (j *judge) podWrites(pv *corev1.PersistentVolume, claim *corev1.PersistentV
 	defer j.mu.Unlock()
 	v := j.pvs[pv.Name]
 	if v == nil {
+		return
+	}
+	if j.backup[claim.Name] == nil {
+		j.backup[claim.Name] = pv.DeepCopy()
+	}
+	if v.handed && v.claim != claim.UID {
+		v.claim, v.name, v.wanted = claim.UID, claim.Namespace+"/"+claim.Name, ""
 		return
 	}
 	file := filepath.Join(j.place(v), dataFile)

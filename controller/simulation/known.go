@@ -6,6 +6,7 @@ import "strings"
 // failure; the mend removes the row.
 var known = []struct{ rule, text, why string }{
 	{"BYTES", "the data of claim default/old-", "the PV of a copied directory is adopted before it is Released, and then may delete the copy"},
+	{"SILENT", "and another agent has its pool", "a claim of a class that only this agent serves waits silently while an agent of another form has the pool"},
 	{"BUSY", "get persistentvolumeclaims", "an agent that migrates reads the claim of each Released PV at every check"},
 }
 

@@ -89,7 +89,7 @@ func (w *World) stopAgent(n *node) {
 		return
 	}
 	w.kill(n.agent)
-	n.agent = nil
+	n.agent, n.ended = nil, time.Now()
 	pods := w.god.CoreV1().Pods(namespace)
 	for _, pod := range must1(pods.List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + n.name})).Items {
 		must(pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}))

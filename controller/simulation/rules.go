@@ -3,10 +3,12 @@ package simulation
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Rules are what must be true, by the name that violations have.
@@ -36,7 +38,14 @@ func (j *judge) givenUp(v *volume, how string) {
 		return
 	}
 	lost, since := time.Time{}, ""
-	for at, what := range map[time.Time]string{n.absent: "its Node is absent", n.away[v.pool]: "its disk is away"} {
+	absent := n.absent
+	switch {
+	case n.agent != nil:
+		absent = time.Time{} // a Node that is gone is there while its agent is ready
+	case !absent.IsZero() && n.ended.After(absent):
+		absent = n.ended
+	}
+	for at, what := range map[time.Time]string{absent: "its Node and agent are gone", n.away[v.pool]: "its disk is away"} {
 		if !at.IsZero() && (lost.IsZero() || at.Before(lost)) {
 			lost, since = at, what
 		}
@@ -96,8 +105,10 @@ func (w *World) settled() {
 		switch {
 		case c.DeletionTimestamp != nil:
 			w.judge.blame("STUCK", "claim %s was deleted %s ago, and has the finalizers %v", c.Name, since(c.DeletionTimestamp), c.Finalizers)
+		case c.Status.Phase == corev1.ClaimLost && w.judge.keeps(c.UID):
+			w.judge.blame("STUCK", "claim %s is Lost, and its data is there", c.Name)
 		case c.Status.Phase != corev1.ClaimBound && !said[string(c.UID)]:
-			w.judge.blame("SILENT", "claim %s is %s, without an event", c.Name, c.Status.Phase)
+			w.judge.blame("SILENT", "claim %s is %s, without an event%s", c.Name, c.Status.Phase, w.beside(&c))
 		}
 	}
 	for _, pv := range must1(w.god.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})).Items {
@@ -112,3 +123,21 @@ func (w *World) settled() {
 }
 
 func since(t *metav1.Time) time.Duration { return time.Since(t.Time).Truncate(time.Second) }
+
+// keeps reports whether the data of a claim is on a disk, and the operator or a person did not take
+// its PV away.
+func (j *judge) keeps(claim types.UID) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.ContainsFunc(j.volumes, func(v *volume) bool {
+		return v.claim == claim && v.mark != "" && v.wanted == "" && v.given == "" && v.removed.IsZero()
+	})
+}
+
+// beside says if an agent of another form runs on the claim's node.
+func (w *World) beside(c *corev1.PersistentVolumeClaim) string {
+	if n := w.node(c.Labels[wantsNode]); n != nil && n.second != nil {
+		return ", and another agent has its pool"
+	}
+	return ""
+}

@@ -311,7 +311,7 @@ func watchClock() {
 		now := simulation.Progress.Load()
 		if now == last && running.Load() {
 			stacks := make([]byte, 16<<20)
-			fmt.Fprintf(os.Stderr, "no step in %s\n%s\n", stuckAfter, stacks[:runtime.Stack(stacks, true)])
+			fmt.Fprintf(os.Stderr, "no step in %s\n%s\n%s\n", stuckAfter, simulation.Stuck(), stacks[:runtime.Stack(stacks, true)])
 			os.Exit(3)
 		}
 		last = now

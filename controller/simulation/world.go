@@ -47,8 +47,10 @@ type node struct {
 	name, base string
 	uid        types.UID
 	absent     time.Time            // since when there is no Node; zero while there is one
+	ended      time.Time            // when its last agent ended
 	away       map[string]time.Time // by pool: since when its disk is away
 	agent      *process             // nil while it does not run
+	second     *process             // an agent of another form that was left running
 	lives      int
 	flags      []string // of its agent, beside the usual ones
 	copying    sync.Mutex
