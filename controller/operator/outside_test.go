@@ -17,7 +17,9 @@ import (
 
 type unreachable struct{}
 
-func (unreachable) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("unreachable") }
+func (unreachable) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, errors.New("unreachable")
+}
 
 // A simulation runs several operators in one process, on invented time, which a socket would stop.
 func TestManyOperatorsInOneProcess(t *testing.T) {

@@ -33,6 +33,7 @@ const (
 	varRuns    = "SIMULATE_RUNS"    // how many seeds
 	varSteps   = "SIMULATE_STEPS"   // of each seed
 	varWords   = "SIMULATE_WORDS"   // a file of words to replay instead, or the words with ; between them
+	varFirst   = "SIMULATE_FIRST"   // 1 ends at the first failure
 	varChild   = "SIMULATE_CHILD"
 )
 
@@ -77,7 +78,7 @@ func TestSimulate(t *testing.T) {
 			defer c.end()
 			for {
 				mu.Lock()
-				s, over := seed, runs == 0 || minutes > 0 && time.Now().After(until)
+				s, over := seed, runs == 0 || t.Failed() && os.Getenv(varFirst) != "" || minutes > 0 && time.Now().After(until)
 				if !over {
 					seed, runs = seed+1, runs-1
 				}

@@ -44,8 +44,9 @@ type Reconciler struct {
 	// Grace returns for how long a node is gone before anything happens.
 	Grace func(context.Context) (time.Duration, error)
 
-	since   map[string]silence // by the node's name; used by one worker
-	cluster string             // the UID of this cluster, "" before it is read; used by the same worker
+	since   map[string]silence  // by the node's name; used by one worker, as the next two
+	cluster string              // the UID of this cluster, "" before it is read
+	wrote   map[types.UID]write // the last writes to PVs
 
 	mu     sync.Mutex
 	counts map[string]tally // by the node's name; guarded by mu
@@ -60,7 +61,7 @@ const (
 
 // Register has the manager run the reconciler while it leads. Requests have the name of a node.
 func (r *Reconciler) Register(mgr ctrl.Manager) error {
-	r.since, r.counts = map[string]silence{}, map[string]tally{}
+	r.since, r.counts, r.wrote = map[string]silence{}, map[string]tally{}, map[types.UID]write{}
 	requests := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) (all []reconcile.Request) {
 		for _, node := range nodesOf(o) {
 			all = append(all, reconcile.Request{NamespacedName: types.NamespacedName{Name: node}})

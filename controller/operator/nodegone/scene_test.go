@@ -143,7 +143,7 @@ func (s *scene) reconciler(t *testing.T, change func(*scene)) (*Reconciler, func
 	cached := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithRuntimeObjects(s.objects()...).
 		WithIndex(&corev1.PersistentVolume{}, byNode, nodesOf).
 		WithIndex(&corev1.PersistentVolume{}, byPool, poolOf).WithIndex(&storagev1.CSIStorageCapacity{}, byNode, nodesOf).Build()
-	r := &Reconciler{Namespace: "agents", Cache: cached, counts: map[string]tally{},
+	r := &Reconciler{Namespace: "agents", Cache: cached, counts: map[string]tally{}, wrote: map[types.UID]write{},
 		Grace: func(context.Context) (time.Duration, error) { return grace, nil },
 		since: map[string]silence{"node-01": {at: time.Now().Add(-s.seen)}}}
 	if s.node != nil {
