@@ -25,7 +25,7 @@ type act struct {
 
 // acts are those that a seed may draw; all words are carried out.
 func acts() []act {
-	return slices.Concat(claimActs, nodeActs, agentActs, serverActs, peopleActs, changeActs, restoreActs)
+	return slices.Concat(claimActs, nodeActs, agentActs, serverActs, peopleActs, changeActs, restoreActs, rawActs)
 }
 
 // actOf returns the act that a step begins with, and the arguments.
@@ -81,6 +81,7 @@ func (w *World) take(step string) (done bool) {
 	}()
 	w.clock.note()
 	w.revive()
+	w.raw.revive()
 	w.say("%s", step)
 	return a.do(w, args)
 }
@@ -101,6 +102,7 @@ type drawer struct {
 	last    []string        // the subject of the last act
 	follow  string          // what may follow
 	used    map[string]bool // acts so far
+	rawRun  bool            // about raw disks
 }
 
 var pauses = []string{"1s", "5s", "30s", "2m", "10m", "1h"}
@@ -109,8 +111,8 @@ var pauses = []string{"1s", "5s", "30s", "2m", "10m", "1h"}
 // sequences.
 func newDrawer(w *World) *drawer {
 	d := &drawer{World: w, longest: 3 + w.rnd.IntN(len(pauses)-2), used: map[string]bool{}}
-	for _, a := range acts() {
-		if a.weight > 0 && (a.words == "claim" || w.rnd.IntN(3) > 0) {
+	for _, a := range d.ofRun() {
+		if a.weight > 0 && (a.words == "claim" || a.words == "raw claim" || w.rnd.IntN(3) > 0) {
 			d.on = append(d.on, a)
 		}
 	}
@@ -123,6 +125,9 @@ func newDrawer(w *World) *drawer {
 
 // prelude are the steps with which a run begins: each node gets volumes in each pool.
 func (d *drawer) prelude() (steps []string) {
+	if d.rawRun {
+		return d.rawPrelude()
+	}
 	for _, n := range d.nodes {
 		for _, pool := range pools {
 			class := pool

@@ -85,6 +85,7 @@ func (j *judge) changed() <-chan struct{} {
 
 // seen is called after each write.
 func (j *judge) seen(x apiserver.Write) {
+	j.world.raw.seen(x)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch x.Resource {

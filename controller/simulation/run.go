@@ -70,6 +70,7 @@ func (r Run) Simulate(base string) Result {
 		}
 		synctest.Wait()
 		w.judge.bytes()
+		w.raw.offered()
 		return len(w.judge.violations()) == 0
 	}
 	if words != nil {
@@ -117,12 +118,14 @@ func (r Run) draw(w *World, take func(string) bool) {
 // cluster is judged, and so are the requests of the hour after that.
 func (w *World) end() {
 	w.revive()
+	w.raw.revive()
 	for _, n := range w.nodes {
 		if n.agent != nil {
 			n.agent.stopAt.Store(0)
 		}
 	}
 	w.faults.end()
+	w.raw.end()
 	w.say("                    all faults end")
 	for _, n := range w.nodes {
 		for pool := range n.away {
@@ -137,6 +140,7 @@ func (w *World) end() {
 	}
 	w.sleep(time.Hour + time.Minute)
 	w.settled()
+	w.raw.offered()
 	before := w.API.Counts()
 	time.Sleep(time.Hour)
 	w.quiet(before, w.API.Counts())
@@ -144,7 +148,7 @@ func (w *World) end() {
 
 // busiest is the most requests that a program makes in an hour in which nothing happens, by the
 // first part of its name. The operator asks for each node that is gone, once a minute.
-var busiest = map[string]int{"agent": 700, "second": 700, "operator": 1500, "disks": 400}
+var busiest = map[string]int{"agent": 700, "second": 700, "operator": 1500, "disks": 1000} // each disk that fails asks for a pass
 
 // quiet judges the requests of an hour in which nothing happened.
 func (w *World) quiet(before, after map[string]int) {

@@ -34,6 +34,7 @@ type World struct {
 	clock fileClock
 	nodes []*node
 	judge *judge
+	raw   *rawDisks
 
 	faults faults
 	died   chan struct{} // has an element if a process was killed in the middle of something
@@ -66,7 +67,7 @@ var policies = []string{"keep", "release", "delete"}
 func newWorld(base string, nodes int, rnd *rand.Rand) *World {
 	w := &World{API: apiserver.New(), rnd: rnd, base: base, began: time.Now(), died: make(chan struct{}, 1)}
 	w.clock.note()
-	w.judge = newJudge(w)
+	w.judge, w.raw = newJudge(w), newRawDisks(w)
 	w.faults.lag = map[string]time.Duration{}
 	w.API.Gate, w.API.Fault, w.API.Lag, w.API.Admit = w.gate, w.fault, w.late, w.admit
 	w.API.Seen = w.judge.seen

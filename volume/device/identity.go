@@ -102,7 +102,7 @@ func (m *Machine) twins(dir string, part int, id string) (all []Number) {
 			continue
 		}
 		if part > 0 {
-			other = filepath.Join(other, partitionName(e.Name(), part))
+			other = filepath.Join(other, PartitionName(e.Name(), part))
 		}
 		if n, ok := parseNumber(attribute(other, "dev")); ok {
 			all = append(all, n)
@@ -111,9 +111,9 @@ func (m *Machine) twins(dir string, part int, id string) (all []Number) {
 	return all
 }
 
-// partitionName is the kernel's name of a partition: a disk whose name ends with a digit has a p
+// PartitionName is the kernel's name of a partition: a disk whose name ends with a digit has a p
 // before the number.
-func partitionName(disk string, part int) string {
+func PartitionName(disk string, part int) string {
 	if last := disk[len(disk)-1]; last >= '0' && last <= '9' {
 		disk += "p"
 	}

@@ -1,0 +1,225 @@
+package simulation
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kubevirt.io/hostpath-provisioner/controller/simulation/apiserver"
+	"kubevirt.io/hostpath-provisioner/controller/simulation/devices"
+)
+
+func init() {
+	known = append(known, rawKnown...)
+	Rules["DISKS"] = "bytes of a claim that lives, of a pool, or of the host, are never wiped, nor given to another claim"
+	Rules["TWICE"] = "a disk is never two PVs that a claim has or can have"
+	Rules["TAKEN"] = "a disk that the host took since it was offered is not given to a claim without an event"
+	Rules["ADVICE"] = "the annotation that a state asks for ends the state"
+	Rules["OWNED"] = "a PV of a claim that lives is not deleted with a Node object"
+}
+
+// rawKnown are rows of known.
+var rawKnown = []struct{ rule, text, why string }{
+	{"OWNED", "", "the Node owns the PVs of its disks, and another Node of that name does not"},
+	{"TAKEN", "", "an offered disk is not read again"},
+	{"DISKS", "wipes the bytes of " + hostOwner, "an offered disk is not read again"},
+	{"ADVICE", "", "a confirmation does not stand for another size or another name"},
+	{"BUSY", "disks/", "a directory that does not exist is read every five seconds"},
+	{"STUCK", "is Released for an hour", "a node without a ConfigMap, or without its directory, records nothing about PVs"},
+	{"SILENT", "is not offered for an hour", "hanging disks keep all buffers, and two disks with one ID are taken for one"},
+	{"TWICE", "", "a disk behind multipath, and what is stacked on a disk or a partition of it, are other disks"},
+	{"DISKS", "wipes a disk in use", "a mount of another path is not seen"},
+	{"DISKS", "wipes the disk of claim", "a Lease is given up with its PV, and some IDs name the slot"},
+	{"DISKS", "wipes the disk of a pool", "an agent does not know which claims are those of pools"},
+}
+
+// The owners of marks, each before a name.
+const (
+	claimOwner = "claim "
+	hostOwner  = "host "
+	poolOwner  = "pool "
+)
+
+// rawEvent is an event of an agent.
+type rawEvent struct{ uid, message string }
+
+// rawPV is a PV of a raw disk.
+type rawPV struct {
+	name, path string
+	node       *rawNode
+	place      devices.Place // where the path led when the PV was made
+	made       time.Time
+	phase      corev1.PersistentVolumePhase
+	since      time.Time // of the phase
+	claim      types.UID
+	mounted    bool // volume mode Filesystem
+	deleted    bool // it ends
+	forced     bool // by an administrator
+	reused     bool // an administrator removed its claimRef
+	pod        bool // that uses it runs
+	idle       bool // people ended the pod, and not the claim
+	boots      int  // of the node when the pod started
+}
+
+// rawClaim is a claim that got a raw disk.
+type rawClaim struct {
+	uid    types.UID
+	name   string
+	disk   *devices.Disk // that its pod wrote to
+	offset int64         // where
+	asked  bool          // it was deleted
+	forced bool          // so was its PV, by an administrator
+}
+
+// tookLong is the time after which an agent must know that the host took a disk.
+const tookLong = 3 * rawEvery
+
+// seen follows PVs and claims. The API server calls it for each write.
+func (r *rawDisks) seen(x apiserver.Write) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	uid := types.UID(field(x.Old, "metadata", "uid"))
+	switch {
+	case x.Resource == "events" && strings.HasPrefix(x.Who, "disks/"):
+		r.said = append(r.said, rawEvent{field(x.New, "involvedObject", "uid"), field(x.New, "message")})
+	case x.Resource == "persistentvolumeclaims" && r.claims[uid] != nil:
+		r.claims[uid].asked = x.New == nil || field(x.New, "metadata", "deletionTimestamp") != ""
+	case x.Resource == "persistentvolumes" && x.Old == nil && strings.HasPrefix(x.Who, "disks/"):
+		r.made(x)
+	case x.Resource == "persistentvolumes" && r.pvs[uid] != nil && x.New == nil:
+		delete(r.pvs, uid)
+	case x.Resource == "persistentvolumes" && r.pvs[uid] != nil:
+		r.changed(r.pvs[uid], uid, x)
+	}
+}
+
+// made notes a new PV.
+func (r *rawDisks) made(x apiserver.Write) {
+	node, _, _ := strings.Cut(strings.TrimPrefix(x.Who, "disks/"), "#")
+	v := &rawPV{name: x.Name, path: field(x.New, "spec", "local", "path"), node: r.nodes[node], made: time.Now(),
+		mounted: field(x.New, "spec", "volumeMode") == string(corev1.PersistentVolumeFilesystem)}
+	v.place = v.node.Place(v.path)
+	r.pvs[types.UID(field(x.New, "metadata", "uid"))] = v
+	r.twice(v)
+}
+
+// changed notes a change of a PV, and judges it.
+func (r *rawDisks) changed(v *rawPV, uid types.UID, x apiserver.Write) {
+	phase := corev1.PersistentVolumePhase(field(x.New, "status", "phase"))
+	ends := field(x.New, "metadata", "deletionTimestamp") != ""
+	v.claim = types.UID(field(x.New, "spec", "claimRef", "uid"))
+	c := r.claims[v.claim]
+	if v.claim != "" && c == nil {
+		c = &rawClaim{uid: v.claim, name: field(x.New, "spec", "claimRef", "name")}
+		c.offset = []int64{0, 5<<20 + 8192}[len(r.claims)%2] // the second is not where a probe reads
+		r.claims[v.claim] = c
+	}
+	if ends && !v.deleted && !v.forced && phase == corev1.VolumeBound && c != nil && !c.asked {
+		r.judge.blame("OWNED", "PV %s of claim %s, which lives, is deleted", v.name, c.name)
+	}
+	v.deleted = ends
+	if phase != v.phase {
+		v.since = time.Now()
+		if v.phase = phase; phase == corev1.VolumeAvailable || phase == corev1.VolumeBound {
+			r.twice(v)
+		}
+		if at, took := r.taken[v.place.Disk]; took && phase == corev1.VolumeBound && at.After(v.made) && time.Since(at) > tookLong && v.node.quiet(tookLong) &&
+			!r.explained(string(uid)) {
+			r.judge.blame("TAKEN", "PV %s is given to claim %s, and the host formatted its disk %s ago", v.name, c.name, time.Since(at).Truncate(time.Second))
+		}
+	}
+}
+
+// quiet reports whether the agent runs, and nothing changed for so long.
+func (n *rawNode) quiet(d time.Duration) bool { return n.runs && time.Since(n.changed) > d }
+
+// twice judges that no other PV is on the disk of one.
+func (r *rawDisks) twice(v *rawPV) {
+	offered := func(v *rawPV) bool {
+		return v.phase == corev1.VolumeBound || !v.deleted && (v.phase == corev1.VolumeAvailable || v.phase == "" || v.phase == corev1.VolumePending)
+	}
+	for _, o := range r.pvs {
+		if o != v && offered(o) && offered(v) && o.place.Overlaps(v.place) {
+			r.judge.blame("TWICE", "PV %s (%s, %s on %s) and PV %s (%s, %s on %s) are one disk, %s", v.name, v.phase, v.path, v.node.Name,
+				o.name, o.phase, o.path, o.node.Name, v.place.Disk.Name)
+		}
+	}
+}
+
+// wrote judges a write to a disk.
+func (r *rawDisks) wrote(x devices.Write) {
+	if !strings.HasPrefix(x.Who, "disks/") {
+		return
+	}
+	held := false
+	for _, n := range r.nodes {
+		held = held || n.Held(x.Disk)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range x.Lost {
+		c := r.claims[types.UID(strings.TrimPrefix(m.Owner, claimOwner))]
+		switch {
+		case c != nil && !c.asked && (held || !c.forced):
+			r.judge.blame("DISKS", "%s wipes the disk of claim %s, which lives", x.Who, c.name)
+		case c == nil && held:
+			r.judge.blame("DISKS", "%s wipes a disk in use, with the bytes of %s", x.Who, m.Owner)
+		case strings.HasPrefix(m.Owner, poolOwner):
+			r.judge.blame("DISKS", "%s wipes the disk of a pool", x.Who)
+		case strings.HasPrefix(m.Owner, hostOwner) && r.nodes[x.Node].existing == "refuse" && time.Since(r.nodes[x.Node].configured) > time.Minute:
+			r.judge.blame("DISKS", "%s wipes the bytes of %s, and the ConfigMap has existing: refuse", x.Who, m.Owner)
+		}
+	}
+}
+
+// given judges what lies on a disk at the first start of a claim's pod.
+func (r *rawDisks) given(v *rawPV, c *rawClaim, at devices.Place) {
+	if c.disk != nil || v.reused || !v.node.quiet(tookLong) && at.Disk != v.place.Disk {
+		return // names swapped, and the agent has not withdrawn the PV yet
+	}
+	for _, m := range at.Disk.Marks() {
+		if o := r.claims[types.UID(strings.TrimPrefix(m.Owner, claimOwner))]; o != nil && o != c && m.At >= at.From && m.At < at.From+at.Bytes {
+			r.judge.blame("DISKS", "claim %s gets a disk with the bytes of claim %s", c.name, o.name)
+		}
+	}
+}
+
+// explained reports whether an event is about an object with one of the UIDs, or has one of the words.
+func (r *rawDisks) explained(words ...string) bool {
+	return slices.ContainsFunc(r.said, func(e rawEvent) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return e.uid == w || strings.Contains(e.message, w) })
+	})
+}
+
+// offered judges, once nothing happened for an hour, that each empty disk is a PV or has an event,
+// and that disks of claims that are gone are offered again or have one.
+func (r *rawDisks) offered() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, n := range r.nodes {
+		for _, p := range n.reports() {
+			if at, did := r.obeyed[p.PV+" "+p.Confirm]; did && time.Since(at) > tookLong && n.quiet(tookLong) {
+				r.judge.blame("ADVICE", "the state of PV %s asks for the annotation %s, which it got %s ago", p.PV, p.Confirm, time.Since(at).Truncate(time.Second))
+			}
+		}
+		for at, d := range n.Attached() {
+			paths := n.Paths(at)
+			pv := false
+			for _, v := range r.pvs {
+				pv = pv || v.place.Disk == d
+			}
+			selected := slices.ContainsFunc(paths, func(p string) bool { return strings.HasPrefix(p, n.dir) })
+			if r.node(n.Name).absent.IsZero() && n.quiet(time.Hour) && selected && !pv && !r.explained(paths...) && n.existing != "none" && len(d.Marks()) == 0 && !n.Held(d) && d.Is(devices.Well) {
+				r.judge.blame("SILENT", "the empty disk %s of %s is not offered for an hour, without an event", d.Name, n.Name)
+			}
+		}
+	}
+	for uid, v := range r.pvs {
+		if v.phase == corev1.VolumeReleased && time.Since(v.since) > time.Hour && v.node.quiet(time.Hour) && !r.explained(string(uid)) {
+			r.judge.blame("STUCK", "PV %s is Released for an hour, without an event", v.name)
+		}
+	}
+}
