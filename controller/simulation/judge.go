@@ -29,6 +29,7 @@ type judge struct {
 	found   []Violation
 	wake    chan struct{} // closed at the next change of a claim or PV
 
+	gone   map[string]string                   // by class: what it asks for if a node is gone
 	backup map[string]*corev1.PersistentVolume // by claim: its first PV, as a backup has it
 }
 
@@ -38,7 +39,7 @@ type volume struct {
 	claim           types.UID
 	name            string    // of the claim: namespace/name
 	mark            string    // what its pod wrote; "" if it has not written
-	policy          string    // of its PV, as last seen
+	class, policy   string    // of its PV, as last seen
 	wanted          string    // who asked for the deletion of the data; "" if nobody did
 	removed         time.Time // when a person removed its PV by force
 	given           string    // how the operator gave it up; "" if it did not
@@ -54,7 +55,7 @@ type Violation struct {
 }
 
 func newJudge(w *World) *judge {
-	return &judge{world: w, pvs: map[string]*volume{}, wake: make(chan struct{}), backup: map[string]*corev1.PersistentVolume{}}
+	return &judge{world: w, pvs: map[string]*volume{}, wake: make(chan struct{}), backup: map[string]*corev1.PersistentVolume{}, gone: map[string]string{}}
 }
 
 // blame records a violation. The format is its kind.
@@ -96,9 +97,14 @@ func (j *judge) seen(x apiserver.Write) {
 			for _, v := range j.volumes {
 				if v.claim == types.UID(field(x.Old, "metadata", "uid")) {
 					j.givenUp(v, "its claim is deleted")
+					if j.gone[v.class] == "delete" && v.policy != string(corev1.PersistentVolumeReclaimRetain) {
+						v.wanted = "its class gives the data of lost nodes up"
+					}
 				}
 			}
 		}
+	case "storageclasses":
+		j.gone[x.Name] = field(x.New, "metadata", "annotations", contract.AnnNodeGone)
 	case "nodes":
 	default:
 		return
@@ -125,6 +131,7 @@ func (j *judge) seenPV(x apiserver.Write) {
 	case v == nil:
 		return
 	}
+	v.class = field(x.New, "spec", "storageClassName")
 	v.policy = field(x.New, "spec", "persistentVolumeReclaimPolicy")
 	if !isOperator(x.Who) {
 		return

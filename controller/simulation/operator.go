@@ -3,13 +3,16 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,7 +42,8 @@ func (w *World) startLostNodes() {
 	own := map[string]cache.Config{namespace: {}}
 	mgr := must1(manager.New(cfg, manager.Options{Scheme: types, Metrics: server.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, GracefulShutdownTimeout: ptr.To(5 * time.Second),
-		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {Namespaces: own}, &storagev1.CSIStorageCapacity{}: {Namespaces: own}}}}))
+		Cache:          cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {Namespaces: own}, &storagev1.CSIStorageCapacity{}: {Namespaces: own}}},
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper(), nil }}))
 	live := kubernetes.NewForConfigOrDie(cfg)
 	recorder := events.NewOf(live, corev1.EventSource{Component: "hostpath-provisioner-operator"})
 	nodes := &nodegone.Reconciler{Namespace: namespace, Cache: mgr.GetClient(), Live: live, Events: recorder,
@@ -70,4 +74,20 @@ func (w *World) startLostNodes() {
 func (w *World) restartLostNodes() {
 	w.kill(w.op.process)
 	w.startLostNodes()
+}
+
+// mapper knows the kinds that the operator reads, so that a manager is made while the API server
+// refuses requests.
+func mapper() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper(nil)
+	for kind, scope := range map[string]meta.RESTScope{"Node": meta.RESTScopeRoot, "PersistentVolume": meta.RESTScopeRoot,
+		"PersistentVolumeClaim": meta.RESTScopeNamespace, "Pod": meta.RESTScopeNamespace} {
+		m.Add(corev1.SchemeGroupVersion.WithKind(kind), scope)
+		m.Add(corev1.SchemeGroupVersion.WithKind(kind+"List"), scope)
+	}
+	for kind, scope := range map[string]meta.RESTScope{"StorageClass": meta.RESTScopeRoot, "CSIStorageCapacity": meta.RESTScopeNamespace} {
+		m.Add(storagev1.SchemeGroupVersion.WithKind(kind), scope)
+		m.Add(storagev1.SchemeGroupVersion.WithKind(kind+"List"), scope)
+	}
+	return m
 }

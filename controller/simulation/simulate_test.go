@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -222,9 +223,8 @@ func (c *child) run(r simulation.Run) (result simulation.Result) {
 	kept := filepath.Join(os.TempDir(), fmt.Sprintf("simulate-%d-%d.txt", os.Getpid(), r.Seed))
 	_ = os.WriteFile(kept, stacks, 0o600)
 	c.end()
-	head, _, _ := strings.Cut(string(stacks), "\n")
 	v := simulation.Violation{Rule: "CLOCK", Kind: "stuck", Text: "the clock stands still: see " + kept}
-	if strings.HasPrefix(head, "panic: ") || strings.HasPrefix(head, "fatal error: ") {
+	if head := regexp.MustCompile(`(?m)^(panic|fatal error): .*`).FindString(string(stacks)); head != "" {
 		v = simulation.Violation{Rule: "PANICS", Kind: head, Text: head + ": see " + kept}
 	}
 	result.Violations = []simulation.Violation{v}
