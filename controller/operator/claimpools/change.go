@@ -94,7 +94,7 @@ func collides(pool, node string, known Holder) string {
 // holder is replaced, no pod on its node has the claim. The next node follows when the pods of that
 // one are ready. Deployments of a node that is not ready are changed when it is.
 func (r *Reconciler) change(ctx context.Context, cr *v1beta1.HostPathProvisioner, steps []step, found *Result) error {
-	turn, err := r.turn(ctx, cr, steps, found.States)
+	turn, open, err := r.turn(ctx, cr, steps, found.States)
 	if err != nil {
 		return err
 	}
@@ -113,35 +113,38 @@ func (r *Reconciler) change(ctx context.Context, cr *v1beta1.HostPathProvisioner
 				return err
 			}
 		}
-		found.pollIf(!may)
+		found.pollIf(!may && open)
 		s.addMount(step.claim, step.have, step.node)
 	}
 	return nil
 }
 
 // turn returns the nodes whose Deployments may be changed: those that are ready and have a holder
-// that is not, after a change, or else the first with one that differs. nil allows all.
+// that is not, after a change, or else the first with one that differs. nil allows all. open is set
+// if there is a Deployment that differs, or whose pod is not ready.
 func (r *Reconciler) turn(ctx context.Context, cr *v1beta1.HostPathProvisioner, steps []step,
-	states []State) (map[string]bool, error) {
+	states []State) (waited map[string]bool, open bool, err error) {
 	if r.Differs == nil {
-		return nil, nil
+		return nil, false, nil
 	}
-	waited, differ := map[string]bool{}, []string{}
+	waited = map[string]bool{}
+	var differ []string
 	for _, step := range steps {
 		if step.have == nil || step.blocked {
 			continue
 		}
 		differs, err := r.Differs(ctx, r.holder(cr, states[step.pool].pool, step.node.Name))
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		waits := !mounted(step.have) && step.claim.Status.Phase == corev1.ClaimBound
 		if !differs && !waits {
 			continue
 		}
+		open = true
 		node, err := r.node(ctx, step.node.Name)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if node == nil || !contract.NodeReady(node) {
 			continue
@@ -156,7 +159,7 @@ func (r *Reconciler) turn(ctx context.Context, cr *v1beta1.HostPathProvisioner, 
 	if len(waited) == 0 && len(differ) > 0 {
 		waited[differ[0]] = true
 	}
-	return waited, nil
+	return waited, open, nil
 }
 
 // mounted reports whether the Deployment's pod is ready, as the Deployment is now.

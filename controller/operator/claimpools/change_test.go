@@ -8,6 +8,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 )
 
 // Two pools whose claims would have one name: the first keeps its disk, and the second is refused.
@@ -127,5 +129,25 @@ func TestOwnerOfTheMount(t *testing.T) {
 		if args := job.Spec.Template.Spec.Containers[0].Args; !slices.Equal(args[3:], want) {
 			t.Errorf("the Job has %q, want %q", args, want)
 		}
+	}
+}
+
+// While all disks are mounted and nothing differs, nothing is read again before a watch shows a
+// change.
+func TestAtRestNothingIsPolled(t *testing.T) {
+	c := objectsOf(t, nodeNamed("n1", corev1.ConditionTrue), nodeNamed("n2", corev1.ConditionTrue))
+	w := poolP()
+	for i := range w.Nodes {
+		w.Nodes[i].Offered = []string{"p"}
+	}
+	c.pass(w)
+	c.bound()
+	c.runs()
+	if r := c.pass(w); r.Again != 0 || len(r.States) != 1 || r.States[0].Phase != v1beta1.Ready {
+		t.Errorf("again after %s: %+v", r.Again, r.States)
+	}
+	c.k.Image = "image:v2"
+	if r := c.pass(w); r.Again == 0 {
+		t.Error("n2 waits for n1, and nothing tells when that is ready")
 	}
 }
