@@ -25,7 +25,7 @@ type act struct {
 
 // acts are those that a seed may draw; all words are carried out.
 func acts() []act {
-	return slices.Concat(claimActs, nodeActs, agentActs, serverActs, peopleActs, changeActs, restoreActs, rawActs)
+	return slices.Concat(claimActs, nodeActs, agentActs, serverActs, peopleActs, changeActs, restoreActs, rawActs, operatorActs)
 }
 
 // actOf returns the act that a step begins with, and the arguments.
@@ -128,8 +128,15 @@ func (d *drawer) prelude() (steps []string) {
 	if d.rawRun {
 		return d.rawPrelude()
 	}
+	all := pools
+	if d.rnd.IntN(2) == 0 {
+		all, steps = pools[:2], []string{"install a=/a " + pick(d.World, []string{"b=/b+claim", "b=/b"}), "wait 2m"}
+	}
 	for _, n := range d.nodes {
-		for _, pool := range pools {
+		for _, pool := range all {
+			if all[len(all)-1] == "b" && d.rnd.IntN(3) == 0 {
+				continue // a pool without volumes may be changed
+			}
 			class := pool
 			if pool != "hp" {
 				class += "-" + pick(d.World, []string{"keep", "keep", "release", "delete"})

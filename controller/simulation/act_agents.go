@@ -57,7 +57,14 @@ var agentActs = []act{
 		}},
 	{words: "operator restart", usage: "", weight: 1,
 		draw: func(*World) []string { return []string{} },
-		do:   func(w *World, _ []string) bool { w.restartLostNodes(); return true }},
+		do: func(w *World, _ []string) bool {
+			if i := w.inst.Load(); i != nil {
+				i.operate(i.version)
+			} else {
+				w.restartLostNodes()
+			}
+			return true
+		}},
 	{words: "watch late", usage: "PROGRAM DURATION: what agent/NODE or operator watches is late by that", weight: 2,
 		draw: func(w *World) []string {
 			return []string{pick(w, []string{"operator", "agent/" + pick(w, w.nodes).name}), pick(w, lags)}

@@ -58,12 +58,17 @@ func (w *World) newName() string {
 func sorted(names []string) []string { slices.Sort(names); return names }
 
 func (w *World) classNames() (all []string) {
-	for _, pool := range pools[:2] {
-		for _, p := range policies {
-			all = append(all, pool+"-"+p)
-		}
+	if w.inst.Load() != nil {
+		return slices.Concat(w.classesOf("a"), w.classesOf("b"), w.classesOf("c"))
 	}
-	return append(all, "hp")
+	return slices.Concat(w.classesOf("a"), w.classesOf("b"), []string{"hp"})
+}
+
+func (w *World) classesOf(pool string) (all []string) {
+	for _, p := range policies {
+		all = append(all, pool+"-"+p)
+	}
+	return all
 }
 
 // classOf is a class of a volume's pool.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
@@ -124,10 +125,12 @@ func (w *World) moveDisk(name string, away bool) bool {
 		return false
 	}
 	path := filepath.Join(n.base, pool)
-	if _, err := os.Stat(filepath.Join(path, ".hostpath-provisioner")); err == nil && !away {
-		return false // a new pool is there, on a disk of its own
+	for _, at := range []string{path, filepath.Join(path, "csi")} {
+		if _, err := os.Stat(filepath.Join(at, ".hostpath-provisioner")); err == nil && !away || n.mounted(at) == nil {
+			return false // a new pool is there, or one on a disk of its own
+		}
 	}
-	running := n.agent != nil
+	running := n.agent != nil || w.inst.Load() != nil && !n.off
 	w.stopAgent(n)
 	if away {
 		must(os.Rename(path, path+".away"))
@@ -154,7 +157,10 @@ func (w *World) editNode(name string, change func(*corev1.Node)) bool {
 		o.Annotations = map[string]string{}
 	}
 	change(o)
-	must1(w.god.CoreV1().Nodes().Update(ctx, o, metav1.UpdateOptions{}))
+	if _, err = w.god.CoreV1().Nodes().Update(ctx, o, metav1.UpdateOptions{}); apierrors.IsConflict(err) {
+		return w.editNode(name, change)
+	}
+	must(err)
 	return true
 }
 

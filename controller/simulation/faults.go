@@ -53,6 +53,9 @@ func (w *World) late(who string) time.Duration {
 	f := &w.faults
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if strings.HasPrefix(who, "operator/") {
+		return f.lag["operator"]
+	}
 	return f.lag[program(who)]
 }
 
@@ -84,6 +87,11 @@ func (w *World) fault(r apiserver.Request) apiserver.Fault {
 func writes(verb string) bool { return verb != "get" && verb != "list" && verb != "watch" }
 
 func (w *World) admit(write *apiserver.Write) error {
+	if i := w.inst.Load(); i != nil {
+		if err := i.review(write); err != nil {
+			return err
+		}
+	}
 	f := &w.faults
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -27,6 +27,7 @@ type judge struct {
 	volumes []*volume
 	pvs     map[string]*volume // by the name of a PV that exists
 	found   []Violation
+	grace   time.Duration // of lost nodes
 	wake    chan struct{} // closed at the next change of a claim or PV
 
 	gone   map[string]string                   // by class: what it asks for if a node is gone
@@ -44,6 +45,7 @@ type volume struct {
 	removed         time.Time // when a person removed its PV by force
 	given           string    // how the operator gave it up; "" if it did not
 	handed          bool      // an administrator gave its PV to another claim
+	disk, path      string    // where an installed agent made it: below the disk, or on the machine
 	missed          time.Time
 }
 
@@ -55,7 +57,7 @@ type Violation struct {
 }
 
 func newJudge(w *World) *judge {
-	return &judge{world: w, pvs: map[string]*volume{}, wake: make(chan struct{}), backup: map[string]*corev1.PersistentVolume{}, gone: map[string]string{}}
+	return &judge{world: w, grace: grace, pvs: map[string]*volume{}, wake: make(chan struct{}), backup: map[string]*corev1.PersistentVolume{}, gone: map[string]string{}}
 }
 
 // blame records a violation. The format is its kind.
@@ -113,6 +115,14 @@ func (j *judge) seen(x apiserver.Write) {
 	j.wake = make(chan struct{})
 }
 
+// poke wakes the controller-manager.
+func (j *judge) poke() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	close(j.wake)
+	j.wake = make(chan struct{})
+}
+
 func isOperator(who string) bool { return strings.HasPrefix(who, "operator") }
 
 // seenPV follows the PV objects: which volume each names, and its policy.
@@ -158,7 +168,7 @@ func (j *judge) volumeOf(x apiserver.Write) *volume {
 			return nil
 		}
 		at.node, at.pool, at.dir = parts[0], parts[1], parts[2]
-	} else if at.dir = field(x.New, "spec", "csi", "volumeHandle"); at.dir != "" {
+	} else if at.dir = field(x.New, "spec", "csi", "volumeHandle"); at.dir != "" && field(x.New, "spec", "csi", "driver") == contract.CSIProvisioner {
 		at.pool = field(x.New, "spec", "csi", "volumeAttributes", contract.StoragePool)
 		at.node = field(x.New, "metadata", "annotations", contract.AnnProvisionOnNode)
 		if at.node == "" {
@@ -173,6 +183,11 @@ func (j *judge) volumeOf(x apiserver.Write) *volume {
 		}
 	}
 	j.volumes = append(j.volumes, &at)
+	if i := j.world.inst.Load(); i != nil {
+		at.policy = field(x.New, "spec", "persistentVolumeReclaimPolicy")
+		i.locate(x.Who, &at)
+		i.settingOf(&at)
+	}
 	return &at
 }
 
@@ -235,6 +250,9 @@ func (j *judge) place(v *volume) string {
 	n := j.world.node(v.node)
 	if n == nil {
 		return filepath.Join(j.world.base, v.node, v.pool, v.dir)
+	}
+	if v.path != "" {
+		return n.real(v.disk, v.path)
 	}
 	return filepath.Join(n.dir(v.pool), v.dir)
 }

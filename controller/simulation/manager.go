@@ -174,6 +174,7 @@ func (m *kubeManager) bound(pv *corev1.PersistentVolume, claim *corev1.Persisten
 func (m *kubeManager) claim(c *corev1.PersistentVolumeClaim) {
 	key := c.Namespace + "/" + c.Name + " " + string(c.UID)
 	switch {
+	case c.DeletionTimestamp != nil && m.uses(c):
 	case c.DeletionTimestamp != nil && slices.Contains(c.Finalizers, claimProtection):
 		m.do("unprotect "+key, func() error {
 			c.Finalizers = without(c.Finalizers, claimProtection)
@@ -216,6 +217,15 @@ func (m *kubeManager) schedule(c *corev1.PersistentVolumeClaim) error {
 	}
 	_, err := m.god.CoreV1().PersistentVolumeClaims(c.Namespace).Update(ctx, c, metav1.UpdateOptions{})
 	return err
+}
+
+// uses reports whether a pod of an installation uses the claim. Tenants' claims have no pods here.
+func (m *kubeManager) uses(c *corev1.PersistentVolumeClaim) bool {
+	if c.Namespace != namespace {
+		return false
+	}
+	_, used := contract.ClaimUsers(must1(m.god.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})).Items)[c.Namespace+"/"+c.Name]
+	return used
 }
 
 func (m *kubeManager) has(pv string) bool {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,9 @@ type process struct {
 	agent  *agent.Agent  // nil for other programs
 	node   *node
 
+	paths   map[string]string      // of the pools of an installed agent
+	mounted func(dir string) error // nil asks the kernel
+
 	steps  atomic.Int64 // changes to a disk so far
 	stopAt atomic.Int64 // the step before which it is killed; 0 is none
 }
@@ -40,26 +44,34 @@ const probe = 30 * time.Second
 
 // startAgent begins the next life of a node's agent, and makes its pod.
 func (w *World) startAgent(n *node) {
+	if i := w.inst.Load(); i != nil {
+		i.power(n, true)
+		return
+	}
 	n.lives++
 	p := &process{who: fmt.Sprintf("agent/%s#%d", n.name, n.lives), done: make(chan struct{}), node: n}
 	list := fmt.Sprintf(`--datadir=[{"name":"a","path":"%[1]s/a"},{"name":"b","path":"%[1]s/b"}]`, n.base)
 	args := append([]string{"--node-name=" + n.name, "--provision=hostpath,csi", "--endpoint=unix:///simulated/csi.sock",
 		"--namespace=" + namespace, "--publish-capacity=false", list, "--pv-dir=" + n.base + "/hp"}, n.flags...)
-	w.runAgent(p, args)
+	must(w.runAgent(p, args))
 	n.agent = p
 	w.makePod(n)
 }
 
 // runAgent builds an agent with those arguments and runs it. An agent that ends by itself is
 // started again ten seconds later, as the kubelet does.
-func (w *World) runAgent(p *process, args []string) {
+func (w *World) runAgent(p *process, args []string) error {
 	o, err := agent.Parse("simulated", args, &bytes.Buffer{})
-	must(err)
+	if err != nil {
+		return err
+	}
 	life, cancel := context.WithCancel(klog.NewContext(ctx, klog.Background().WithValues("process", p.who)))
 	p.cancel = cancel
 	w.faults.living.Store(p.who, p)
-	p.agent = must1(agent.New(o, agent.Outside{Client: kubernetes.NewForConfigOrDie(w.API.Config(p.who)), Step: w.diskStep(p),
-		Probe: probe, FileTime: w.clock.of}))
+	if p.agent, err = agent.New(o, agent.Outside{Client: kubernetes.NewForConfigOrDie(w.API.Config(p.who)), Step: w.diskStep(p),
+		Probe: probe, FileTime: w.clock.of, Mounted: p.mounted}); err != nil {
+		return err
+	}
 	a, done := p.agent, p.done
 	go func() {
 		defer close(done)
@@ -69,6 +81,7 @@ func (w *World) runAgent(p *process, args []string) {
 		}
 		a.Close()
 	}()
+	return nil
 }
 
 // makePod makes the pod of a node's agent, as its DaemonSet does. It is ready.
@@ -85,6 +98,10 @@ func (w *World) makePod(n *node) {
 
 // stopAgent cuts the agent from the API server at this moment, and ends it with its pod.
 func (w *World) stopAgent(n *node) {
+	if i := w.inst.Load(); i != nil {
+		i.power(n, false)
+		return
+	}
 	if n.agent == nil {
 		return
 	}
@@ -148,8 +165,11 @@ func (w *World) diskStep(p *process) func(string) {
 func (w *World) movePools(n *node) {
 	n.copying.Lock()
 	defer n.copying.Unlock()
-	for _, pool := range pools {
-		at := filepath.Join(n.base, pool)
+	for _, e := range must1(os.ReadDir(n.base)) {
+		if strings.Contains(e.Name(), ".") || e.Name() == "disks" {
+			continue
+		}
+		at := filepath.Join(n.base, e.Name())
 		former := fmt.Sprintf("%s.of-%d", at, n.lives)
 		if _, err := os.Stat(former); err == nil {
 			continue // twice in one life

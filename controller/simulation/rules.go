@@ -13,14 +13,17 @@ import (
 
 // Rules are what must be true, by the name that violations have.
 var Rules = map[string]string{
-	"BYTES":  "data of a claim that lives, of a PV that is to be kept, or of a volume whose deletion nobody asked for, is never removed, wiped or given to another claim",
-	"GRACE":  "a claim, PV or Node annotation is given up only by the rule of docs/node-gone.md, after the grace period of this loss",
-	"SILENT": "an hour after the last fault every claim is Bound, or has an event of ours",
-	"STUCK":  "an hour after the last fault everything deleted is gone, and no finalizer is left",
-	"BUSY":   "the requests of each process in a quiet hour stay below a bound",
-	"CLOCK":  "no loop runs without a pause, and nothing waits for a lock that is held over a request",
-	"PANICS": "nothing panics",
-	"ENDS":   "a process ends within a minute of SIGTERM, and not by itself",
+	"BYTES":   "data of a claim that lives, of a PV that is to be kept, or of a volume whose deletion nobody asked for, is never removed, wiped or given to another claim",
+	"GRACE":   "a claim, PV or Node annotation is given up only by the rule of docs/node-gone.md, after the grace period of this loss",
+	"SILENT":  "an hour after the last fault every claim is Bound, or has an event of ours",
+	"STUCK":   "an hour after the last fault everything deleted is gone, and no finalizer is left",
+	"BUSY":    "the requests of each process in a quiet hour stay below a bound",
+	"HIDDEN":  "the disk of a pool is mounted where its agents have it while claims have volumes on it, and no other pool uses it",
+	"SETTING": "a setting that is misspelt keeps its last value",
+	"ROLLOUT": "agents are replaced within an hour where nothing is wrong, whatever is wrong with a disk of another node",
+	"CLOCK":   "no loop runs without a pause, and nothing waits for a lock that is held over a request",
+	"PANICS":  "nothing panics",
+	"ENDS":    "a process ends within a minute of SIGTERM, and not by itself",
 }
 
 const (
@@ -53,9 +56,9 @@ func (j *judge) givenUp(v *volume, how string) {
 	switch {
 	case lost.IsZero():
 		j.blameLocked("GRACE", "the volume of claim %s, pool %s of %s: %s, and its Node and disk are there", v.name, v.pool, v.node, how)
-	case time.Since(lost) < grace:
+	case time.Since(lost) < j.grace:
 		j.blameLocked("GRACE", "the volume of claim %s, pool %s of %s: %s %s after the loss (%s); the grace period is %s",
-			v.name, v.pool, v.node, how, time.Since(lost).Truncate(time.Second), since, grace)
+			v.name, v.pool, v.node, how, time.Since(lost).Truncate(time.Second), since, j.grace)
 	}
 }
 

@@ -126,6 +126,9 @@ func (w *World) end() {
 	}
 	w.faults.end()
 	w.raw.end()
+	if i := w.inst.Load(); i != nil {
+		i.end()
+	}
 	w.say("                    all faults end")
 	for _, n := range w.nodes {
 		for pool := range n.away {
@@ -141,6 +144,9 @@ func (w *World) end() {
 	w.sleep(time.Hour + time.Minute)
 	w.settled()
 	w.raw.offered()
+	if i := w.inst.Load(); i != nil {
+		i.settled()
+	}
 	before := w.API.Counts()
 	time.Sleep(time.Hour)
 	w.quiet(before, w.API.Counts())
@@ -155,7 +161,8 @@ func (w *World) quiet(before, after map[string]int) {
 	sum, most := map[string]int{}, map[string]string{}
 	for what, n := range after {
 		who, request, is := strings.Cut(what, "#")
-		if n -= before[what]; is && n > 0 { // a life of a process
+		polls := strings.HasSuffix(what, " leases") || strings.HasSuffix(what, " apis") // a lease, and which APIs there are
+		if n -= before[what]; is && n > 0 && !polls {                                   // a life of a process
 			sum[who] += n
 			_, request, _ = strings.Cut(request, " ")
 			most[who] += fmt.Sprintf(" %s %d,", request, n)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -39,8 +40,9 @@ type World struct {
 	faults faults
 	died   chan struct{} // has an element if a process was killed in the middle of something
 	op     lostNodes
-	claims int      // claims and copies that were made
-	trace  []string // what happened, with times, for people
+	inst   atomic.Pointer[installed] // nil until the operator installs the agents
+	claims int                       // claims and copies that were made
+	trace  []string                  // what happened, with times, for people
 }
 
 // node is a machine. It exists also while its Node does not.
@@ -55,6 +57,11 @@ type node struct {
 	lives      int
 	flags      []string // of its agent, beside the usual ones
 	copying    sync.Mutex
+
+	off     bool // its kubelet does not run, where the operator installs the agents
+	retains bool // an agent was told to make PVs with the policy Retain
+	mu      sync.Mutex
+	mounts  map[string]diskMount // by path; guarded by mu
 }
 
 // pools of each node: two of CSI volumes, and the one of hostPath volumes.
@@ -70,7 +77,7 @@ func newWorld(base string, nodes int, rnd *rand.Rand) *World {
 	w.judge, w.raw = newJudge(w), newRawDisks(w)
 	w.faults.lag = map[string]time.Duration{}
 	w.API.Gate, w.API.Fault, w.API.Lag, w.API.Admit = w.gate, w.fault, w.late, w.admit
-	w.API.Seen = w.judge.seen
+	w.API.Seen = w.seen
 	w.god = kubernetes.NewForConfigOrDie(w.API.Config("god"))
 	must1(w.god.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))
 	must1(w.god.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: contract.CSIProvisioner}}, metav1.CreateOptions{}))
@@ -81,7 +88,7 @@ func newWorld(base string, nodes int, rnd *rand.Rand) *World {
 	}
 	w.makeClass("hp", contract.HostPathProvisioner, nil, "keep")
 	for i := range nodes {
-		n := &node{name: fmt.Sprintf("node-%02d", i+1), away: map[string]time.Time{}}
+		n := &node{name: fmt.Sprintf("node-%02d", i+1), away: map[string]time.Time{}, mounts: map[string]diskMount{}}
 		n.base = filepath.Join(base, n.name)
 		for _, p := range pools {
 			must(os.MkdirAll(filepath.Join(n.base, p), 0o755))
@@ -93,6 +100,14 @@ func newWorld(base string, nodes int, rnd *rand.Rand) *World {
 	go w.controllerManager()
 	w.startLostNodes()
 	return w
+}
+
+// seen is called after each write.
+func (w *World) seen(x apiserver.Write) {
+	w.judge.seen(x)
+	if i := w.inst.Load(); i != nil {
+		i.seen(x)
+	}
 }
 
 // ctx is that of requests of the world itself, which end with the bubble.
@@ -110,7 +125,7 @@ func (w *World) makeClass(name, provisioner string, parameters map[string]string
 // makeNode registers the Node of a machine.
 func (w *World) makeNode(n *node) {
 	made := must1(w.god.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name,
-		Labels: map[string]string{corev1.LabelHostname: "host-" + n.name, contract.TopologyNode: n.name}}}, metav1.CreateOptions{}))
+		Labels: map[string]string{corev1.LabelHostname: "host-" + n.name, corev1.LabelOSStable: "linux", contract.TopologyNode: n.name}}}, metav1.CreateOptions{}))
 	made.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	must1(w.god.CoreV1().Nodes().UpdateStatus(ctx, made, metav1.UpdateOptions{}))
 	must1(w.god.StorageV1().CSINodes().Create(ctx, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: n.name},

@@ -1,0 +1,290 @@
+package simulation
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+)
+
+// objects are those that a pass of the controllers reads.
+type objects struct {
+	nodes       corev1.NodeList
+	pods        corev1.PodList
+	sets        appsv1.DaemonSetList
+	deployments appsv1.DeploymentList
+	jobs        batchv1.JobList
+	claims      corev1.PersistentVolumeClaimList
+	volumes     corev1.PersistentVolumeList
+}
+
+// run runs the controllers of workloads, the garbage collector and the kubelets until the bubble ends.
+func (i *installed) run() {
+	for {
+		if i.collect.Swap(false) {
+			i.API.Collect("god")
+		}
+		if i.pass(); i.steps.acted {
+			continue
+		}
+		next := 10 * time.Minute // rules look at what does not change
+		if !i.steps.next.IsZero() {
+			next = min(next, time.Until(i.steps.next))
+		}
+		select {
+		case <-i.wake:
+		case <-time.After(next):
+		}
+	}
+}
+
+// pass takes each step that is due.
+func (i *installed) pass() {
+	s := i.steps
+	s.seen, s.next, s.acted = map[string]bool{}, time.Time{}, false
+	for n, p := range i.operators {
+		select {
+		case <-p.done:
+			if !p.killed.Load() {
+				s.doAfter(10*time.Second, "start "+p.who, func() error { i.startOperator(n); return nil })
+			}
+		default:
+		}
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	var all objects
+	for _, list := range []client.ObjectList{&all.nodes, &all.pods, &all.sets, &all.deployments, &all.jobs, &all.claims, &all.volumes} {
+		must(i.people.List(ctx, list))
+	}
+	for k := range all.sets.Items {
+		i.daemonSet(&all, &all.sets.Items[k])
+	}
+	for k := range all.deployments.Items {
+		i.deployment(&all, &all.deployments.Items[k])
+	}
+	for k := range all.jobs.Items {
+		i.job(&all, &all.jobs.Items[k])
+	}
+	i.kubelets(&all)
+	i.disks(&all)
+	i.rollouts(&all)
+	for step := range s.due {
+		if !s.seen[step] {
+			delete(s.due, step)
+		}
+	}
+}
+
+// owned returns the pods of an owner.
+func (all *objects) owned(by client.Object) (pods []*corev1.Pod) {
+	for k := range all.pods.Items {
+		if metav1.IsControlledBy(&all.pods.Items[k], by) {
+			pods = append(pods, &all.pods.Items[k])
+		}
+	}
+	return pods
+}
+
+// claim returns the claim of that name, nil if there is none.
+func (all *objects) claim(namespace, name string) *corev1.PersistentVolumeClaim {
+	for k := range all.claims.Items {
+		if c := &all.claims.Items[k]; c.Namespace == namespace && c.Name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// nodeFor returns a node that a pod may be on, "" if there is none or a claim of the pod is absent or
+// being deleted.
+func (all *objects) nodeFor(pod *corev1.PodSpec) string {
+	for _, v := range pod.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			if c := all.claim(namespace, v.PersistentVolumeClaim.ClaimName); c == nil || c.DeletionTimestamp != nil {
+				return ""
+			}
+		}
+	}
+	for k := range all.nodes.Items {
+		if fits(pod, &all.nodes.Items[k]) {
+			return all.nodes.Items[k].Name
+		}
+	}
+	return ""
+}
+
+// fits reports whether a pod may run on the node.
+func fits(pod *corev1.PodSpec, node *corev1.Node) bool {
+	ok, err := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: *pod}).Match(node)
+	return ok && err == nil
+}
+
+// isOf reports whether a pod was made of the template as it is now.
+func isOf(pod *corev1.Pod, t *corev1.PodTemplateSpec) bool {
+	return pod.Labels[revisionLabel] == revision(t)
+}
+
+// revisionLabel has the hash of the template that a pod was made of.
+const revisionLabel = "controller-revision-hash"
+
+func revision(t *corev1.PodTemplateSpec) string {
+	h := fnv.New32a()
+	_ = json.NewEncoder(h).Encode(t) // a hash takes everything
+	return fmt.Sprintf("%08x", h.Sum32())
+}
+
+// create makes a pod of the owner's template on a node.
+func (i *installed) create(owner client.Object, t *corev1.PodTemplateSpec, node string) {
+	i.steps.do("create "+string(owner.GetUID())+node, func() error {
+		pod := &corev1.Pod{ObjectMeta: *t.ObjectMeta.DeepCopy(), Spec: *t.Spec.DeepCopy()}
+		pod.GenerateName, pod.Namespace, pod.Spec.NodeName = owner.GetName()+"-", owner.GetNamespace(), node
+		metav1.SetMetaDataLabel(&pod.ObjectMeta, revisionLabel, revision(t))
+		metav1.SetMetaDataLabel(&pod.ObjectMeta, batchv1.JobNameLabel, owner.GetName())
+		pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, must1(i.people.GroupVersionKindFor(owner)))}
+		return i.people.Create(ctx, pod)
+	})
+}
+
+// remove deletes an object.
+func (i *installed) remove(after time.Duration, o client.Object, how ...client.DeleteOption) {
+	uid := o.GetUID()
+	i.steps.doAfter(after, fmt.Sprint("delete ", uid, len(how)), func() error {
+		return i.people.Delete(ctx, o, append(how, client.Preconditions{UID: &uid})...)
+	})
+}
+
+// count writes the status of an object if it changed.
+func (i *installed) count(o client.Object, before, now any) {
+	if !equality.Semantic.DeepEqual(before, now) {
+		i.steps.do("status "+string(o.GetUID()), func() error { return i.people.Status().Update(ctx, o) })
+	}
+}
+
+// daemonSet takes the next steps of a DaemonSet as Kubernetes' controller does: one pod on each node
+// that fits, and with RollingUpdate pods of an older template are deleted while fewer pods than
+// maxUnavailable are not ready; those that are not ready themselves at once.
+func (i *installed) daemonSet(all *objects, ds *appsv1.DaemonSet) {
+	if ds.DeletionTimestamp != nil {
+		return
+	}
+	status, template := appsv1.DaemonSetStatus{ObservedGeneration: ds.Generation}, &ds.Spec.Template
+	rest, unavailable := all.owned(ds), 0
+	var old, broken []*corev1.Pod
+	for k := range all.nodes.Items {
+		node := &all.nodes.Items[k]
+		is := func(p *corev1.Pod) bool { return p.Spec.NodeName == node.Name }
+		var pod *corev1.Pod
+		if at := slices.IndexFunc(rest, is); at >= 0 {
+			pod = rest[at]
+		}
+		if !fits(&template.Spec, node) {
+			if pod != nil {
+				status.NumberMisscheduled++
+			}
+			continue
+		}
+		rest = slices.DeleteFunc(rest, is)
+		status.DesiredNumberScheduled++
+		if pod == nil {
+			unavailable++
+			i.create(ds, template, node.Name)
+			continue
+		}
+		status.CurrentNumberScheduled++
+		current, ready := isOf(pod, template), contract.PodReady(pod)
+		if current {
+			status.UpdatedNumberScheduled++
+		}
+		if ready {
+			status.NumberReady++
+		}
+		if !ready || pod.DeletionTimestamp != nil {
+			unavailable++
+		}
+		switch {
+		case current || pod.DeletionTimestamp != nil:
+		case ready:
+			old = append(old, pod)
+		default:
+			broken = append(broken, pod)
+		}
+	}
+	status.NumberAvailable, status.NumberUnavailable = status.NumberReady, status.DesiredNumberScheduled-status.NumberReady
+	if u := ds.Spec.UpdateStrategy; u.RollingUpdate != nil {
+		most := must1(intstr.GetScaledValueFromIntOrPercent(u.RollingUpdate.MaxUnavailable, int(status.DesiredNumberScheduled), true))
+		rest = slices.Concat(rest, broken, old[:min(len(old), max(0, most-unavailable))])
+	}
+	for _, pod := range rest {
+		if pod.DeletionTimestamp == nil {
+			i.remove(0, pod)
+		}
+	}
+	before := ds.Status
+	ds.Status = status
+	i.count(ds, before, status)
+}
+
+// deployment takes the next steps of a Deployment of at most one pod with the strategy Recreate.
+// ReplicaSets are left out: the pod is the Deployment's own.
+func (i *installed) deployment(all *objects, d *appsv1.Deployment) {
+	if d.DeletionTimestamp != nil {
+		return
+	}
+	status, want := appsv1.DeploymentStatus{ObservedGeneration: d.Generation}, *d.Spec.Replicas > 0
+	pods := all.owned(d)
+	for _, pod := range pods {
+		if status.Replicas++; contract.PodReady(pod) {
+			status.ReadyReplicas++
+		}
+		if (!want || !isOf(pod, &d.Spec.Template)) && pod.DeletionTimestamp == nil {
+			i.remove(0, pod)
+		}
+	}
+	if node := all.nodeFor(&d.Spec.Template.Spec); want && len(pods) == 0 && node != "" {
+		i.create(d, &d.Spec.Template, node)
+	}
+	before := d.Status
+	d.Status = status
+	i.count(d, before, status)
+}
+
+// job takes the next step of a Job of one pod that is not tried again.
+func (i *installed) job(all *objects, job *batchv1.Job) {
+	ended := func(how batchv1.JobConditionType) {
+		job.Status.Conditions = []batchv1.JobCondition{{Type: how, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+		i.count(job, nil, job)
+	}
+	pods, node := all.owned(job), all.nodeFor(&job.Spec.Template.Spec)
+	deadline := job.CreationTimestamp.Add(time.Duration(*job.Spec.ActiveDeadlineSeconds) * time.Second)
+	switch {
+	case job.DeletionTimestamp != nil:
+	case len(job.Status.Conditions) > 0:
+		i.remove(time.Duration(*job.Spec.TTLSecondsAfterFinished)*time.Second, job)
+	case len(pods) > 0 && pods[0].Status.Phase == corev1.PodSucceeded:
+		ended(batchv1.JobComplete)
+	case len(pods) > 0 && pods[0].Status.Phase == corev1.PodFailed:
+		ended(batchv1.JobFailed)
+	case time.Now().After(deadline):
+		for _, pod := range pods {
+			i.remove(0, pod)
+		}
+		ended(batchv1.JobFailed)
+	case len(pods) == 0 && node != "":
+		i.create(job, &job.Spec.Template, node)
+	default:
+		i.steps.doAfter(time.Until(deadline)+time.Second, "deadline "+string(job.UID), func() error { return nil })
+	}
+}
