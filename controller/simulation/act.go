@@ -130,13 +130,16 @@ func (d *drawer) prelude() (steps []string) {
 	}
 	all := pools
 	if d.rnd.IntN(2) == 0 {
-		all, steps = pools[:2], []string{"install a=/a " + pick(d.World, []string{"b=/b+claim", "b=/b"}), "wait 2m"}
+		steps = []string{"install a=/a " + pick(d.World, []string{"b=/b+claim", "b=/b+claim", "b=/b"}), "wait 2m"}
+		all = pick(d.World, [][]string{{"a", "b"}, {"a"}, {"b"}}) // a pool without volumes may be changed
+		for _, a := range operatorActs {
+			if a.weight > 0 && d.rnd.IntN(2) == 0 {
+				d.on = append(d.on, a)
+			}
+		}
 	}
 	for _, n := range d.nodes {
 		for _, pool := range all {
-			if all[len(all)-1] == "b" && d.rnd.IntN(3) == 0 {
-				continue // a pool without volumes may be changed
-			}
 			class := pool
 			if pool != "hp" {
 				class += "-" + pick(d.World, []string{"keep", "keep", "release", "delete"})

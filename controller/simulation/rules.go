@@ -106,6 +106,7 @@ func (w *World) settled() {
 	}
 	for _, c := range must1(w.god.CoreV1().PersistentVolumeClaims("").List(ctx, metav1.ListOptions{})).Items {
 		switch {
+		case c.Namespace == namespace && c.DeletionTimestamp != nil: // a holder keeps it for the pool's volumes
 		case c.DeletionTimestamp != nil:
 			w.judge.blame("STUCK", "claim %s was deleted %s ago, and has the finalizers %v", c.Name, since(c.DeletionTimestamp), c.Finalizers)
 		case c.Status.Phase == corev1.ClaimLost && w.judge.keeps(c.UID):
