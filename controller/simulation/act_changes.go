@@ -134,24 +134,25 @@ func (w *World) givePV(former, name string) bool {
 	if pv == nil || pv.Status.Phase != corev1.VolumeReleased || pv.DeletionTimestamp != nil {
 		return false
 	}
-	if _, err := w.god.CoreV1().PersistentVolumeClaims(tenant).Create(ctx, &corev1.PersistentVolumeClaim{
+	claim, err := w.god.CoreV1().PersistentVolumeClaims(tenant).Create(ctx, &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &pv.Spec.StorageClassName, VolumeName: pv.Name,
 			AccessModes: pv.Spec.AccessModes, Resources: corev1.VolumeResourceRequirements{Requests: pv.Spec.Capacity}},
-	}, metav1.CreateOptions{}); err != nil {
+	}, metav1.CreateOptions{})
+	if err != nil {
 		return false
 	}
-	w.judge.hand(pv.Name)
+	w.judge.hand(pv.Name, claim)
 	pv.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: tenant, Name: name}
-	_, err := w.god.CoreV1().PersistentVolumes().Update(ctx, pv, metav1.UpdateOptions{})
+	_, err = w.god.CoreV1().PersistentVolumes().Update(ctx, pv, metav1.UpdateOptions{})
 	return err == nil
 }
 
-// hand notes that an administrator gives the PV to another claim.
-func (j *judge) hand(pv string) {
+// hand notes that an administrator gives the PV to another claim, whose data it has from now on.
+func (j *judge) hand(pv string, claim *corev1.PersistentVolumeClaim) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if v := j.pvs[pv]; v != nil {
-		v.handed = true
+		v.handed, v.claim, v.name, v.wanted, v.given = true, claim.UID, claim.Namespace+"/"+claim.Name, "", ""
 	}
 }

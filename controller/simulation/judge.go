@@ -214,14 +214,11 @@ func (j *judge) podWrites(pv *corev1.PersistentVolume, claim *corev1.PersistentV
 	if j.backup[claim.Name] == nil {
 		j.backup[claim.Name] = pv.DeepCopy()
 	}
-	if v.handed && v.claim != claim.UID {
-		v.claim, v.name, v.wanted = claim.UID, claim.Namespace+"/"+claim.Name, ""
-		return
-	}
 	file := filepath.Join(j.place(v), dataFile)
 	have, err := os.ReadFile(file)
 	mark := string(claim.UID)
 	switch {
+	case v.handed:
 	case err == nil && string(have) != mark && v.claim != claim.UID && v.wanted == "":
 		if owner := j.ofMark(string(have)); owner != nil && owner.claim != claim.UID && !owner.handed {
 			j.blameLocked("BYTES", "claim %s gets a volume that has the data of claim %s", claim.Name, owner.name)
