@@ -30,7 +30,7 @@ type rawDisks struct {
 	mu     sync.Mutex // guards the rest; never held while anything waits
 	pvs    map[types.UID]*rawPV
 	claims map[types.UID]*rawClaim
-	taken  map[*devices.Disk]time.Time // when the host formatted a disk
+	taken  map[*devices.Disk]time.Time // when the host wrote to a disk; zero if a claim got it right after
 	said   []rawEvent
 	obeyed map[string]time.Time // when people confirmed disks, by PV and annotation
 }
@@ -62,13 +62,14 @@ const (
 )
 
 // rawKinds are the IDs of disks. Those that two nodes may reach are unique in the world.
-var rawKinds = []string{"naa", "naa", "naa", "eui", "nguid", "uuid", "serial", "virtio", "none", "qemu", "qemu-eui", "vmware"}
+var rawKinds = []string{"naa", "naa", "naa", "eui", "nguid", "uuid", "serial", "virtio", "none", "qemu", "qemu-eui",
+	"vmware"}
 
 var rawShared = []string{"naa", "eui", "nguid", "uuid"}
 
 func newRawDisks(w *World) *rawDisks {
-	return &rawDisks{World: w, nodes: map[string]*rawNode{}, disks: map[string]*devices.Disk{}, pvs: map[types.UID]*rawPV{},
-		claims: map[types.UID]*rawClaim{}, taken: map[*devices.Disk]time.Time{}, obeyed: map[string]time.Time{}}
+	return &rawDisks{World: w, nodes: map[string]*rawNode{}, disks: map[string]*devices.Disk{},
+		pvs: map[types.UID]*rawPV{}, claims: map[types.UID]*rawClaim{}, taken: map[*devices.Disk]time.Time{}, obeyed: map[string]time.Time{}}
 }
 
 // disk returns the disk of a name such as naa/3, a new one if there is none. naa/3/32 has the ID of
@@ -91,7 +92,8 @@ func (r *rawDisks) disk(node, name string) *devices.Disk {
 
 // configure writes the ConfigMap of a node, and starts its agent anew.
 func (r *rawDisks) configure(node, existing, dir, mode string) bool {
-	if !slices.Contains([]string{"refuse", "wipe", "none"}, existing) || !strings.HasPrefix(dir, "by-") || r.node(node) == nil {
+	known := slices.Contains([]string{"refuse", "wipe", "none"}, existing)
+	if !known || !strings.HasPrefix(dir, "by-") || r.node(node) == nil {
 		return false
 	}
 	n := r.nodes[node]
@@ -104,9 +106,9 @@ func (r *rawDisks) configure(node, existing, dir, mode string) bool {
 	r.mu.Lock()
 	r.nodes[node], n.existing, n.dir, n.configured = n, existing, dir, time.Now()
 	r.mu.Unlock()
-	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "disks-" + node, Namespace: namespace}, Data: map[string]string{
-		"storageClassName": rawClass, "volumeMode": mode, "fsType": "ext4", "deviceDir": "/dev/disk/" + dir,
-		"deviceNameFilter": ".", "existing": existing}}
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "disks-" + node, Namespace: namespace},
+		Data: map[string]string{"storageClassName": rawClass, "volumeMode": mode, "fsType": "ext4",
+			"deviceDir": "/dev/disk/" + dir, "deviceNameFilter": ".", "existing": existing}}
 	maps := r.god.CoreV1().ConfigMaps(namespace)
 	if _, err := maps.Create(ctx, cm, metav1.CreateOptions{}); apierrors.IsAlreadyExists(err) {
 		must1(maps.Update(ctx, cm, metav1.UpdateOptions{}))

@@ -64,7 +64,8 @@ func rawAct(words, usage string, weight int, values []string, do func(rawStep) b
 
 // rawActs are what happens to raw disks. A SLOT is a number, or a number and a partition: 1-2.
 var rawActs = []act{
-	{words: "raw offer", usage: "NODE refuse|wipe|none by-id|by-path Block|Filesystem: the ConfigMap of its raw disks", weight: 1,
+	{words: "raw offer", weight: 1,
+		usage: "NODE refuse|wipe|none by-id|by-path Block|Filesystem: the ConfigMap of its raw disks",
 		draw: func(w *World) []string {
 			if n := w.aRawNode(); n != nil {
 				return w.rawOffer(n.Name)
@@ -82,46 +83,43 @@ var rawActs = []act{
 		do: func(w *World, args []string) bool { return w.raw.claim(arg(args, 0)) }},
 	rawAct("plug", "NUMBER KIND/N: a disk is attached in a slot", 5, rawPlugs(), rawStep.plug),
 	rawAct("unplug", "SLOT: its disk is taken out", 2, nil, func(s rawStep) bool { return s.news(s.n.Unplug(s.slot)) }),
-	rawAct("boot", "NUMBER ...: it boots, and finds its disks in that order of slots", 3, []string{"1 2 3 4", "4 3 2 1", "2 1 4 3", "3 4 1 2"},
-		func(s rawStep) bool {
-			var order []int
-			for _, at := range strings.Fields(s.value) {
-				order = append(order, int(number(at)))
-			}
-			s.stop(s.n)
-			s.n.Boot(order)
-			s.start(s.n)
-			return true
-		}),
+	rawAct("boot", "NUMBER ...: it boots, and finds its disks in that order of slots", 3,
+		[]string{"1 2 3 4", "4 3 2 1", "2 1 4 3", "3 4 1 2"}, rawStep.boot),
 	rawAct("take", "SLOT: the host formats and mounts a disk", 3, nil, rawStep.take),
 	rawAct("unmount", "SLOT: the host unmounts a disk", 2, nil, func(s rawStep) bool { return s.n.Unmount(s.path) }),
 	rawAct("partition", "SLOT N: whoever has the disk makes partitions", 2, []string{"1", "2"}, func(s rawStep) bool {
-		return s.news(s.n.Partition(s.path, int(number(s.value)), s.owner(s.place)))
+		return s.marked(s.n.Partition(s.path, int(number(s.value)), s.owner()))
 	}),
 	rawAct("lvm", "SLOT: whoever has the disk makes a logical volume on it", 2, nil, func(s rawStep) bool {
-		return s.news(s.n.Mark(s.path, devices.LVM(s.owner(s.place))))
+		return s.marked(s.n.Mark(s.path, devices.LVM(s.owner())))
 	}),
-	rawAct("host", "multipath|lvm on|off: it joins paths, or activates logical volumes", 2, []string{"multipath on", "lvm on", "multipath off", "lvm off"},
-		func(s rawStep) bool {
+	rawAct("host", "multipath|lvm on|off: it joins paths, or activates logical volumes", 2,
+		[]string{"multipath on", "lvm on", "multipath off", "lvm off"}, func(s rawStep) bool {
 			program, on, _ := strings.Cut(s.value, " ")
 			s.n.Host(program, on == "on")
 			return s.news(true)
 		}),
-	rawAct("rename", "SLOT NAME: another rule of udev gives its disk another link in by-id", 1, []string{"disk-1", "disk-2"}, func(s rawStep) bool {
-		if s.place.Disk != nil {
-			s.n.Rename(s.place.Disk, s.value)
-		}
-		return s.news(s.place.Disk != nil)
+	rawAct("rename", "SLOT NAME: another rule of udev gives its disk another link in by-id", 1,
+		[]string{"disk-1", "disk-2"}, func(s rawStep) bool {
+			if s.place.Disk != nil {
+				s.n.Rename(s.place.Disk, s.value)
+			}
+			return s.news(s.place.Disk != nil)
+		}),
+	rawAct("disk", "SLOT well|readonly|broken|hanging: how it answers", 2, append(rawStates, rawStates[0]),
+		func(s rawStep) bool {
+			state := slices.Index(rawStates, s.value)
+			if s.place.Disk == nil || state < 0 {
+				return false
+			}
+			s.place.Disk.Set(devices.State(state))
+			return s.news(true)
+		}),
+	rawAct("restart", ": the agent of raw disks ends and starts", 1, nil, func(s rawStep) bool {
+		s.stop(s.n)
+		s.start(s.n)
+		return true
 	}),
-	rawAct("disk", "SLOT well|readonly|broken|hanging: how it answers", 2, append(rawStates, rawStates[0]), func(s rawStep) bool {
-		state := slices.Index(rawStates, s.value)
-		if s.place.Disk == nil || state < 0 {
-			return false
-		}
-		s.place.Disk.Set(devices.State(state))
-		return s.news(true)
-	}),
-	rawAct("restart", ": the agent of raw disks ends and starts", 1, nil, func(s rawStep) bool { s.stop(s.n); s.start(s.n); return true }),
 	rawAct("kill", "N before|after: the agent of raw disks is killed at its N-th write to the API server", 2,
 		[]string{"1 before", "1 after", "2 before", "2 after", "3 before", "3 after", "4 after"}, func(s rawStep) bool {
 			nth, when, _ := strings.Cut(s.value, " ")
@@ -130,9 +128,13 @@ var rawActs = []act{
 			s.faults.kill = &killPoint{who: s.n.agent, nth: int(number(nth)), after: when == "after"}
 			return s.n.agent != nil
 		}),
-	rawAct("pod", "SLOT off|on: a tenant ends the pod of its claim, or starts it again", 2, []string{"off", "off", "on"}, func(s rawStep) bool {
-		return s.edit(s.place.Disk, func(v *rawPV, _ *corev1.PersistentVolume) bool { v.idle = s.value == "off"; return true })
-	}),
+	rawAct("pod", "SLOT off|on: a tenant ends the pod of its claim, or starts it again", 2,
+		[]string{"off", "off", "on"}, func(s rawStep) bool {
+			return s.edit(s.place.Disk, func(v *rawPV, _ *corev1.PersistentVolume) bool {
+				v.idle = s.value == "off"
+				return true
+			})
+		}),
 	rawAct("force", "SLOT: an administrator removes the PV of a disk with its finalizers", 1, nil, func(s rawStep) bool {
 		return s.edit(s.place.Disk, func(v *rawPV, pv *corev1.PersistentVolume) bool {
 			if v.forced = true; s.claims[v.claim] != nil {
@@ -150,7 +152,8 @@ var rawActs = []act{
 			return v.reused
 		})
 	}),
-	rawAct("obey", "SLOT: an administrator confirms the disk of its PV as the agent asks for, if it is the right one", 2, nil, rawStep.obey),
+	rawAct("obey", "SLOT: an administrator confirms the disk of its PV as the agent asks for, if it is the right one", 2,
+		nil, rawStep.obey),
 	rawAct("pool", "SLOT: its claim is that of a pool, whose volumes live", 0, nil, func(s rawStep) bool {
 		return s.n.Mark(s.path, devices.Mark{At: 6 << 20, Bytes: "volumes", Owner: poolOwner + s.n.Name})
 	}),
@@ -172,7 +175,8 @@ func rawPlugs() (all []string) {
 }
 
 func (w *World) rawOffer(node string) []string {
-	return []string{node, pick(w, []string{"refuse", "wipe"}), pick(w, []string{"by-id", "by-path"}), pick(w, []string{"Block", "Block", "Filesystem"})}
+	return []string{node, pick(w, []string{"refuse", "wipe"}), pick(w, []string{"by-id", "by-path"}),
+		pick(w, []string{"Block", "Block", "Filesystem"})}
 }
 
 // aRawNode draws a node with raw disks, nil if there is none.
@@ -191,6 +195,27 @@ func (s rawStep) news(done bool) bool {
 	return done
 }
 
+// marked notes that somebody wrote to a disk.
+func (s rawStep) marked(done bool) bool {
+	if done && strings.HasPrefix(s.owner(), hostOwner) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.taken[s.place.Disk] = time.Now()
+	}
+	return done
+}
+
+func (s rawStep) boot() bool {
+	var order []int
+	for _, at := range strings.Fields(s.value) {
+		order = append(order, int(number(at)))
+	}
+	s.stop(s.n)
+	s.n.Boot(order)
+	s.start(s.n)
+	return true
+}
+
 func (s rawStep) plug() bool {
 	at, name, _ := strings.Cut(s.value, " ")
 	kind, _, _ := strings.Cut(name, "/")
@@ -203,23 +228,17 @@ func (s rawStep) plug() bool {
 }
 
 func (s rawStep) take() bool {
-	owner := s.owner(s.place)
-	if !strings.HasPrefix(owner, hostOwner) || !s.n.Mount(s.path) {
-		return false
-	}
-	s.n.Mark(s.path, devices.Filesystem(owner))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.taken[s.place.Disk] = time.Now()
-	return true
+	owner := s.owner()
+	return strings.HasPrefix(owner, hostOwner) && s.n.Mount(s.path) &&
+		s.marked(s.n.Mark(s.path, devices.Filesystem(owner)))
 }
 
 // owner is who uses a disk: the claim that has a PV of it, or the host.
-func (r *rawDisks) owner(at devices.Place) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, v := range r.pvs {
-		if v.claim != "" && v.place.Overlaps(at) {
+func (s rawStep) owner() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, v := range s.pvs {
+		if v.claim != "" && v.place.Overlaps(s.place) {
 			return claimOwner + string(v.claim)
 		}
 	}
@@ -265,9 +284,11 @@ func (s rawStep) obey() bool {
 // claim makes a claim for a raw disk.
 func (r *rawDisks) claim(name string) bool {
 	class, mode := rawClass, corev1.PersistentVolumeBlock
-	_, err := r.god.CoreV1().PersistentVolumeClaims(tenant).Create(ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class, VolumeMode: &mode, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}}}}, metav1.CreateOptions{})
+	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeClaimSpec{
+		StorageClassName: &class, VolumeMode: &mode, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+	}}
+	c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}
+	_, err := r.god.CoreV1().PersistentVolumeClaims(tenant).Create(ctx, c, metav1.CreateOptions{})
 	return err == nil
 }
 

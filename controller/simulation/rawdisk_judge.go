@@ -126,10 +126,19 @@ func (r *rawDisks) changed(v *rawPV, uid types.UID, x apiserver.Write) {
 		if v.phase = phase; phase == corev1.VolumeAvailable || phase == corev1.VolumeBound {
 			r.twice(v)
 		}
-		if at, took := r.taken[v.place.Disk]; took && phase == corev1.VolumeBound && at.After(v.made) && time.Since(at) > tookLong && v.node.quiet(tookLong) &&
-			!r.explained(string(uid)) {
-			r.judge.blame("TAKEN", "PV %s is given to claim %s, and the host formatted its disk %s ago", v.name, c.name, time.Since(at).Truncate(time.Second))
+		if at, took := r.taken[v.place.Disk]; took && phase == corev1.VolumeBound && at.After(v.made) {
+			r.given(v, uid, c, at)
 		}
+	}
+}
+
+// given judges that a claim gets a disk that the host took.
+func (r *rawDisks) given(v *rawPV, uid types.UID, c *rawClaim, at time.Time) {
+	switch ago := time.Since(at).Truncate(time.Second); {
+	case ago <= tookLong || !v.node.quiet(time.Minute):
+		r.taken[v.place.Disk] = time.Time{} // no agent can know
+	case !r.explained(string(uid)):
+		r.judge.blame("TAKEN", "PV %s is given to claim %s, and the host took its disk %s ago", v.name, c.name, ago)
 	}
 }
 
@@ -139,12 +148,12 @@ func (n *rawNode) quiet(d time.Duration) bool { return n.runs && time.Since(n.ch
 // twice judges that no other PV is on the disk of one.
 func (r *rawDisks) twice(v *rawPV) {
 	offered := func(v *rawPV) bool {
-		return v.phase == corev1.VolumeBound || !v.deleted && (v.phase == corev1.VolumeAvailable || v.phase == "" || v.phase == corev1.VolumePending)
+		return v.phase == corev1.VolumeBound || !v.deleted && v.phase != corev1.VolumeReleased && v.phase != corev1.VolumeFailed
 	}
 	for _, o := range r.pvs {
 		if o != v && offered(o) && offered(v) && o.place.Overlaps(v.place) {
-			r.judge.blame("TWICE", "PV %s (%s, %s on %s) and PV %s (%s, %s on %s) are one disk, %s", v.name, v.phase, v.path, v.node.Name,
-				o.name, o.phase, o.path, o.node.Name, v.place.Disk.Name)
+			r.judge.blame("TWICE", "PV %s (%s, %s on %s) and PV %s (%s, %s on %s) are one disk, %s",
+				v.name, v.phase, v.path, v.node.Name, o.name, o.phase, o.path, o.node.Name, v.place.Disk.Name)
 		}
 	}
 }
@@ -154,12 +163,14 @@ func (r *rawDisks) wrote(x devices.Write) {
 	if !strings.HasPrefix(x.Who, "disks/") {
 		return
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	held := false
 	for _, n := range r.nodes {
 		held = held || n.Held(x.Disk)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	n, at := r.nodes[x.Node], r.taken[x.Disk]
+	refused := n.existing == "refuse" && time.Since(n.configured) > time.Minute && !at.IsZero()
 	for _, m := range x.Lost {
 		c := r.claims[types.UID(strings.TrimPrefix(m.Owner, claimOwner))]
 		switch {
@@ -169,19 +180,20 @@ func (r *rawDisks) wrote(x devices.Write) {
 			r.judge.blame("DISKS", "%s wipes a disk in use, with the bytes of %s", x.Who, m.Owner)
 		case strings.HasPrefix(m.Owner, poolOwner):
 			r.judge.blame("DISKS", "%s wipes the disk of a pool", x.Who)
-		case strings.HasPrefix(m.Owner, hostOwner) && r.nodes[x.Node].existing == "refuse" && time.Since(r.nodes[x.Node].configured) > time.Minute:
+		case strings.HasPrefix(m.Owner, hostOwner) && refused:
 			r.judge.blame("DISKS", "%s wipes the bytes of %s, and the ConfigMap has existing: refuse", x.Who, m.Owner)
 		}
 	}
 }
 
-// given judges what lies on a disk at the first start of a claim's pod.
-func (r *rawDisks) given(v *rawPV, c *rawClaim, at devices.Place) {
+// first judges what lies on a disk when a claim's pod first starts.
+func (r *rawDisks) first(v *rawPV, c *rawClaim, at devices.Place) {
 	if c.disk != nil || v.reused || !v.node.quiet(tookLong) && at.Disk != v.place.Disk {
 		return // names swapped, and the agent has not withdrawn the PV yet
 	}
 	for _, m := range at.Disk.Marks() {
-		if o := r.claims[types.UID(strings.TrimPrefix(m.Owner, claimOwner))]; o != nil && o != c && m.At >= at.From && m.At < at.From+at.Bytes {
+		o, inside := r.claims[types.UID(strings.TrimPrefix(m.Owner, claimOwner))], m.At >= at.From && m.At < at.From+at.Bytes
+		if o != nil && o != c && inside {
 			r.judge.blame("DISKS", "claim %s gets a disk with the bytes of claim %s", c.name, o.name)
 		}
 	}
@@ -202,23 +214,26 @@ func (r *rawDisks) offered() {
 	for _, n := range r.nodes {
 		for _, p := range n.reports() {
 			if at, did := r.obeyed[p.PV+" "+p.Confirm]; did && time.Since(at) > tookLong && n.quiet(tookLong) {
-				r.judge.blame("ADVICE", "the state of PV %s asks for the annotation %s, which it got %s ago", p.PV, p.Confirm, time.Since(at).Truncate(time.Second))
+				r.judge.blame("ADVICE", "the state of PV %s asks for the annotation %s, which it got %s ago",
+					p.PV, p.Confirm, time.Since(at).Truncate(time.Second))
 			}
 		}
 		for at, d := range n.Attached() {
 			paths := n.Paths(at)
-			pv := false
+			told := r.explained(paths...)
 			for _, v := range r.pvs {
-				pv = pv || v.place.Disk == d
+				told = told || v.place.Disk == d
 			}
 			selected := slices.ContainsFunc(paths, func(p string) bool { return strings.HasPrefix(p, n.dir) })
-			if r.node(n.Name).absent.IsZero() && n.quiet(time.Hour) && selected && !pv && !r.explained(paths...) && n.existing != "none" && len(d.Marks()) == 0 && !n.Held(d) && d.Is(devices.Well) {
+			empty := len(d.Marks()) == 0 && !n.Held(d) && d.Is(devices.Well)
+			if empty && selected && !told && n.existing != "none" && r.node(n.Name).absent.IsZero() && n.quiet(time.Hour) {
 				r.judge.blame("SILENT", "the empty disk %s of %s is not offered for an hour, without an event", d.Name, n.Name)
 			}
 		}
 	}
 	for uid, v := range r.pvs {
-		if v.phase == corev1.VolumeReleased && time.Since(v.since) > time.Hour && v.node.quiet(time.Hour) && !r.explained(string(uid)) {
+		long := time.Since(v.since) > time.Hour && v.node.quiet(time.Hour)
+		if v.phase == corev1.VolumeReleased && long && !r.explained(string(uid)) {
 			r.judge.blame("STUCK", "PV %s is Released for an hour, without an event", v.name)
 		}
 	}

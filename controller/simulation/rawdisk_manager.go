@@ -48,7 +48,8 @@ func (r *rawDisks) schedule(c *corev1.PersistentVolumeClaim, pvs []corev1.Persis
 			pv.DeletionTimestamp != nil || r.absent(pv) {
 			continue
 		}
-		pv.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: c.Namespace, Name: c.Name, UID: c.UID}
+		pv.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1",
+			Namespace: c.Namespace, Name: c.Name, UID: c.UID}
 		metav1.SetMetaDataAnnotation(&pv.ObjectMeta, "pv.kubernetes.io/bound-by-controller", "yes")
 		if _, err := r.god.CoreV1().PersistentVolumes().Update(ctx, pv, metav1.UpdateOptions{}); err == nil {
 			return
@@ -67,7 +68,8 @@ func (r *rawDisks) absent(pv *corev1.PersistentVolume) bool {
 // collect deletes a PV whose owner is gone.
 func (r *rawDisks) collect(pv *corev1.PersistentVolume) {
 	if pv.DeletionTimestamp == nil && r.absent(pv) {
-		_ = r.god.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pv.UID))})
+		this := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pv.UID))}
+		_ = r.god.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, this) // a failure is tried again
 	}
 }
 
@@ -88,9 +90,10 @@ func (r *rawDisks) pod(pv *corev1.PersistentVolume) {
 			v.pod = false
 			r.use(v, false)
 		}
-	case v.pod && v.boots == v.node.Boots() || pv.Status.Phase != corev1.VolumeBound || at.Disk == nil || c.disk != nil && c.disk != at.Disk:
+	case v.pod && v.boots == v.node.Boots() || pv.Status.Phase != corev1.VolumeBound:
+	case at.Disk == nil || c.disk != nil && c.disk != at.Disk:
 	default:
-		r.given(v, c, at)
+		r.first(v, c, at)
 		if r.use(v, true) && c.disk == nil {
 			v.node.Mark(v.path, devices.Mark{At: c.offset, Bytes: "data of " + c.name, Owner: claimOwner + string(c.uid)})
 		}

@@ -103,7 +103,7 @@ func (r Run) Simulate(base string) Result {
 	for _, n := range w.API.Counts() {
 		result.Requests += n
 	}
-	if len(result.Violations) > 0 {
+	if len(result.Violations) > 0 || r.Words != nil {
 		result.Trace = append(result.Trace, w.state()...)
 	}
 	return result

@@ -80,7 +80,9 @@ func newWorld(base string, nodes int, rnd *rand.Rand) *World {
 	w.API.Seen = w.seen
 	w.god = kubernetes.NewForConfigOrDie(w.API.Config("god"))
 	must1(w.god.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))
-	must1(w.god.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: contract.CSIProvisioner}}, metav1.CreateOptions{}))
+	must1(w.god.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: contract.CSIProvisioner},
+		Spec: storagev1.CSIDriverSpec{AttachRequired: new(false), PodInfoOnMount: new(true), StorageCapacity: new(true),
+			VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral}}}, metav1.CreateOptions{}))
 	for _, pool := range pools[:2] {
 		for _, policy := range policies {
 			w.makeClass(pool+"-"+policy, contract.CSIProvisioner, map[string]string{contract.StoragePool: pool}, policy)

@@ -2,9 +2,9 @@ package devices
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +13,8 @@ import (
 )
 
 const mib = 1 << 20
+
+var one = Slot(1, 0)
 
 var every = regexp.MustCompile("")
 
@@ -25,6 +27,13 @@ func newNode(t *testing.T) (n *Node, lost *[]string) {
 	}), lost
 }
 
+const (
+	path, path2 = "by-path/pci-0000:00:1f.2-ata-1", "by-path/pci-0000:00:1f.2-ata-2"
+	wwn, naa    = "by-id/wwn-0x5000c500a1b2c301", "naa.5000c500a1b2c301"
+	nguid       = "eui.00000000000000000000000000000001"
+	held        = "in use: another program, or a mount in another container, has it opened exclusively"
+)
+
 // The answers of package volume/device about the facts of each row.
 func TestAnswers(t *testing.T) {
 	for name, row := range map[string]struct {
@@ -35,29 +44,41 @@ func TestAnswers(t *testing.T) {
 		use   string // what Open says; "" if it opens
 		on    string // what Probe finds
 	}{
-		"an empty disk":      {nil, "naa", "by-id/wwn-0x5000c500a1b2c301", "naa.5000c500a1b2c301", "", "nothing"},
-		"by its path":        {nil, "naa", "by-path/pci-0000:00:1f.2-ata-1", "naa.5000c500a1b2c301", "", "nothing"},
-		"NVMe":               {nil, "nguid", "by-id/nvme-eui.00000000000000000000000000000001", "eui.00000000000000000000000000000001", "", "nothing"},
-		"a serial number":    {nil, "serial", "by-id/scsi-0QEMU_QEMU_HARDDISK_serial-01", "serial:serial-01", "", "nothing"},
-		"no ID":              {nil, "none", "by-path/pci-0000:00:1f.2-ata-1", "", "", "nothing"},
-		"named by an admin":  {func(n *Node, d *Disk) { n.Rename(d, "mine") }, "naa", "by-id/mine", "naa.5000c500a1b2c301", "", "nothing"},
-		"a filesystem":       {func(n *Node, _ *Disk) { n.Mark(Slot(1, 0), Filesystem("host")) }, "none", "by-path/pci-0000:00:1f.2-ata-1", "", "", "ext2, ext3 or ext4 filesystem"},
-		"data":               {func(n *Node, _ *Disk) { n.Mark(Slot(1, 0), Mark{50 * mib, "bytes", "a"}) }, "none", "by-path/pci-0000:00:1f.2-ata-1", "", "", "data without a known signature at byte 52428800"},
-		"mounted":            {func(n *Node, _ *Disk) { n.Mount(Slot(1, 0)) }, "none", "by-path/pci-0000:00:1f.2-ata-1", "", "in use: another program, or a mount in another container, has it opened exclusively", "nothing"},
-		"used by a pod":      {func(n *Node, _ *Disk) { n.Loop(Slot(1, 0), true) }, "none", "by-path/pci-0000:00:1f.2-ata-1", "", "in use: the loop device /dev/loop0 is backed by /dev/sda, as for a pod that uses it as a block device", ""},
-		"two paths":          {func(n *Node, d *Disk) { n.Plug(2, d) }, "naa", "by-path/pci-0000:00:1f.2-ata-2", "naa.5000c500a1b2c301", "", "nothing"},
-		"two serial numbers": {func(n *Node, _ *Disk) { n.Plug(2, NewDisk("other", "serial", 1, mib)) }, "serial", "by-path/pci-0000:00:1f.2-ata-1", "", "", "nothing"},
-		"a partition":        {func(n *Node, _ *Disk) { n.Partition(Slot(1, 0), 2, "a") }, "naa", "by-id/wwn-0x5000c500a1b2c301-part2", "naa.5000c500a1b2c301-part2", "", "nothing"},
-		"its disk":           {func(n *Node, _ *Disk) { n.Partition(Slot(1, 0), 2, "a"); n.Mount(Slot(1, 2)) }, "naa", "by-id/wwn-0x5000c500a1b2c301", "naa.5000c500a1b2c301", "in use: another program, or a mount in another container, has it opened exclusively", "GPT partition table"},
-		"the other one":      {func(n *Node, _ *Disk) { n.Partition(Slot(1, 0), 2, "a"); n.Mount(Slot(1, 2)) }, "naa", "by-id/wwn-0x5000c500a1b2c301-part1", "naa.5000c500a1b2c301-part1", "", "nothing"},
-		"multipath":          {func(n *Node, d *Disk) { n.Host("multipath", true); n.Plug(2, d) }, "naa", "by-id/wwn-0x5000c500a1b2c301", "dm:mpath-35000c500a1b2c301", "", "nothing"},
-		"a path of it":       {func(n *Node, d *Disk) { n.Host("multipath", true); n.Plug(2, d) }, "naa", "by-path/pci-0000:00:1f.2-ata-2", "naa.5000c500a1b2c301", "held by device mapper, mpath-d", ""},
-		"a kpartx partition": {func(n *Node, _ *Disk) { n.Host("multipath", true); n.Partition(Slot(1, 0), 2, "a") }, "naa", "by-id/dm-name-mpath-d1", "dm:part1-mpath-35000c500a1b2c301", "", "nothing"},
-		"a logical volume":   {func(n *Node, _ *Disk) { n.Host("lvm", true); n.Mark(Slot(1, 0), LVM("a")) }, "none", "by-id/dm-name-vg-d", "dm:LVM-d", "", "nothing"},
-		"LVM's disk":         {func(n *Node, _ *Disk) { n.Host("lvm", true); n.Mark(Slot(1, 0), LVM("a")) }, "none", "by-path/pci-0000:00:1f.2-ata-1", "", "held by LVM, logical volume vg-d", ""},
-		"read-only":          {func(_ *Node, d *Disk) { d.Set(ReadOnly) }, "none", "by-path/pci-0000:00:1f.2-ata-1", "", "read-only", "nothing"},
-		"broken":             {func(_ *Node, d *Disk) { d.Set(Broken) }, "none", "by-path/pci-0000:00:1f.2-ata-1", "", "", "input/output error"},
-		"a slot of QEMU":     {nil, "qemu", "by-id/ata-QEMU_HARDDISK_QM00001", "t10.ATA_QEMU_HARDDISK_QM00001", "", "nothing"},
+		"an empty disk":     {nil, "naa", wwn, naa, "", "nothing"},
+		"by its path":       {nil, "naa", path, naa, "", "nothing"},
+		"NVMe":              {nil, "nguid", "by-id/nvme-" + nguid, nguid, "", "nothing"},
+		"a serial number":   {nil, "serial", "by-id/scsi-0QEMU_QEMU_HARDDISK_serial-01", "serial:serial-01", "", "nothing"},
+		"no ID":             {nil, "none", path, "", "", "nothing"},
+		"named by an admin": {func(n *Node, d *Disk) { n.Rename(d, "mine") }, "naa", "by-id/mine", naa, "", "nothing"},
+		"a filesystem": {func(n *Node, _ *Disk) { n.Mark(one, Filesystem("host")) },
+			"none", path, "", "", "ext2, ext3 or ext4 filesystem"},
+		"data": {func(n *Node, _ *Disk) { n.Mark(one, Mark{50 * mib, "bytes", "a"}) },
+			"none", path, "", "", "data without a known signature at byte 52428800"},
+		"mounted": {func(n *Node, _ *Disk) { n.Mount(one) }, "none", path, "", held, "nothing"},
+		"used by a pod": {func(n *Node, _ *Disk) { n.Loop(one, true) },
+			"none", path, "", "the loop device /dev/loop0 is backed by /dev/sda", ""},
+		"two paths": {func(n *Node, d *Disk) { n.Plug(2, d) }, "naa", path2, naa, "", "nothing"},
+		"two serial numbers": {func(n *Node, _ *Disk) { n.Plug(2, NewDisk("other", "serial", 1, mib)) },
+			"serial", path, "", "", "nothing"},
+		"a partition": {func(n *Node, _ *Disk) { n.Partition(one, 2, "a") },
+			"naa", wwn + "-part2", naa + "-part2", "", "nothing"},
+		"its disk": {func(n *Node, _ *Disk) { n.Partition(one, 2, "a"); n.Mount(Slot(1, 2)) },
+			"naa", wwn, naa, held, "GPT partition table"},
+		"the other one": {func(n *Node, _ *Disk) { n.Partition(one, 2, "a"); n.Mount(Slot(1, 2)) },
+			"naa", wwn + "-part1", naa + "-part1", "", "nothing"},
+		"multipath": {func(n *Node, d *Disk) { n.Host("multipath", true); n.Plug(2, d) },
+			"naa", wwn, "dm:mpath-35000c500a1b2c301", "", "nothing"},
+		"a path of it": {func(n *Node, d *Disk) { n.Host("multipath", true); n.Plug(2, d) },
+			"naa", path2, naa, "held by device mapper, mpath-d", ""},
+		"a kpartx partition": {func(n *Node, _ *Disk) { n.Host("multipath", true); n.Partition(one, 2, "a") },
+			"naa", "by-id/dm-name-mpath-d1", "dm:part1-mpath-35000c500a1b2c301", "", "nothing"},
+		"a logical volume": {func(n *Node, _ *Disk) { n.Host("lvm", true); n.Mark(one, LVM("a")) },
+			"none", "by-id/dm-name-vg-d", "dm:LVM-d", "", "nothing"},
+		"LVM's disk": {func(n *Node, _ *Disk) { n.Host("lvm", true); n.Mark(one, LVM("a")) },
+			"none", path, "", "held by LVM, logical volume vg-d", ""},
+		"read-only":      {func(_ *Node, d *Disk) { d.Set(ReadOnly) }, "none", path, "", "read-only", "nothing"},
+		"broken":         {func(_ *Node, d *Disk) { d.Set(Broken) }, "none", path, "", "", "input/output error"},
+		"a slot of QEMU": {nil, "qemu", "by-id/ata-QEMU_HARDDISK_QM00001", "t10.ATA_QEMU_HARDDISK_QM00001", "", "nothing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, _ := newNode(t)
@@ -72,14 +93,18 @@ func TestAnswers(t *testing.T) {
 				t.Fatalf("%+v, want the ID %q", at, row.id)
 			}
 			on, err := p.Probe(t.Context(), at, disk.Zero)
-			if got := on.String(); err == nil && got != row.on || err != nil && row.on != "" && !errors.Is(err, disk.ErrBusy) && !regexp.MustCompile(row.on).MatchString(err.Error()) {
+			got := on.String()
+			if err != nil {
+				got = err.Error()
+			}
+			if !strings.HasSuffix(got, row.on) {
 				t.Errorf("found %q (%v), want %q", got, err, row.on)
 			}
 			x, err := p.Open(at)
 			if err == nil {
 				x.Close()
 			}
-			if (err == nil) != (row.use == "") || err != nil && !regexp.MustCompile(regexp.QuoteMeta(row.use)).MatchString(err.Error()) {
+			if (err == nil) != (row.use == "") || err != nil && !strings.Contains(err.Error(), row.use) {
 				t.Errorf("opened: %v, want %q", err, row.use)
 			}
 		})
@@ -92,8 +117,8 @@ func TestWipeTakesTime(t *testing.T) {
 		n, lost := newNode(t)
 		d := NewDisk("d", "naa", 1, 128*mib)
 		n.Plug(1, d)
-		n.Mark(Slot(1, 0), Mark{0, "begin", "a"})
-		n.Mark(Slot(1, 0), Mark{120 * mib, "end", "b"})
+		n.Mark(one, Mark{0, "begin", "a"})
+		n.Mark(one, Mark{120 * mib, "end", "b"})
 		p := n.Process("p")
 		all, err := p.List("/dev/disk/by-id", every)
 		if err != nil || len(all) != 1 {
@@ -127,7 +152,7 @@ func TestBoot(t *testing.T) {
 	a, b := NewDisk("a", "naa", 1, 8*mib), NewDisk("b", "naa", 2, 8*mib)
 	n.Plug(1, a)
 	n.Plug(2, b)
-	n.Mount(Slot(1, 0))
+	n.Mount(one)
 	p := n.Process("p")
 	before := p.At("/dev/sda")
 	old, err := p.Open(p.At("/dev/sdb"))
@@ -136,7 +161,7 @@ func TestBoot(t *testing.T) {
 	}
 	n.Boot([]int{2, 1})
 	now := n.Process("q").At("/dev/sda")
-	if n.Place("/dev/sda").Disk != b || now.Number != before.Number || now.Attachment == before.Attachment || now.Identity == before.Identity {
+	if n.Place("/dev/sda").Disk != b || now.Number != before.Number || now.Attachment == before.Attachment {
 		t.Errorf("%+v before the boot, and %+v after it", before, now)
 	}
 	if err := old.Wipe(t.Context(), disk.Zero, func(disk.Progress) {}); err == nil || p.At("/dev/sda").Err == nil {
@@ -149,7 +174,7 @@ func TestBoot(t *testing.T) {
 	}
 	n.Unplug(2)
 	n.Plug(2, NewDisk("c", "naa", 3, 8*mib))
-	n.Loop(Slot(1, 0), true)
+	n.Loop(one, true)
 	if w.Close(); woken != 2 || !n.Held(a) {
 		t.Errorf("woken %d times, want 2", woken)
 	}

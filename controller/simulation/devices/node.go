@@ -273,7 +273,9 @@ func (n *Node) Place(path string) Place {
 func (n *Node) Held(d *Disk) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return slices.ContainsFunc(n.blocks, func(b *block) bool { return b.disk == d && (b.holder == "host" || b.backing != nil) })
+	return slices.ContainsFunc(n.blocks, func(b *block) bool {
+		return b.disk == d && (b.holder == "host" || b.backing != nil)
+	})
 }
 
 // mayHold reports whether a device may be opened exclusively: nothing has it, its disk, or a

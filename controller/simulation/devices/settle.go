@@ -94,7 +94,8 @@ func (n *Node) joinPaths() {
 
 // stack makes a device of device mapper over a part of another.
 func (n *Node) stack(name, uuid string, from, bytes int64, part int, over *block) {
-	dm := &block{disk: over.disk, slot: over.slot, from: over.from + from, bytes: bytes, dm: name, uuid: uuid, over: []*block{over}, part: part}
+	dm := &block{disk: over.disk, slot: over.slot, from: over.from + from, bytes: bytes, part: part,
+		dm: name, uuid: uuid, over: []*block{over}}
 	n.add(dm, "dm-", 253)
 	over.holder = dm
 }
@@ -112,7 +113,9 @@ func (n *Node) readPartitions(b *block) {
 	for i, bytes := range b.disk.partitions() {
 		part := i + 1
 		name := disk.PartitionName(b.name, part)
-		known := slices.ContainsFunc(n.blocks, func(o *block) bool { return o.name == name || mapped && o.part == part && slices.Contains(o.over, b) })
+		known := slices.ContainsFunc(n.blocks, func(o *block) bool {
+			return o.name == name || mapped && o.part == part && slices.Contains(o.over, b)
+		})
 		switch {
 		case known:
 		case mapped:
