@@ -97,7 +97,9 @@ var peopleActs = []act{
 			w.claims++
 			return []string{pick(w, w.nodes).name, fmt.Sprintf("11111111-0000-4000-8000-%012d", w.claims)}
 		},
-		do: func(w *World, args []string) bool { return w.copyOld(arg(args, 0), arg(args, 1)) }},
+		do: func(w *World, args []string) bool {
+			return w.inst.Load() == nil && w.copyOld(arg(args, 0), arg(args, 1)) // an installation has no agents for hostPath volumes
+		}},
 }
 
 // copyOld makes a directory of an older provisioner and applies its PV, with the policy Delete.

@@ -5,6 +5,7 @@
 //	world.go     World: nodes, disks, and the clock that kernel and simulation share
 //	process.go   lives of agents and operators: started, killed between any two writes
 //	manager.go   what Kubernetes does beside us: binds, releases, protects, schedules
+//	operator_*.go  installed: the operator whole, with workloads, kubelets, disks; its acts and rules
 //	act.go       the table of acts, and how a step of words is carried out
 //	act_*.go     the acts of one subject each
 //	judge.go     the account of who wrote what where; rules.go: what must be true of it
