@@ -62,7 +62,7 @@ func TestSimulate(t *testing.T) {
 		replay(t, words)
 		return
 	}
-	seed, runs, steps := number(t, varSeed, 1), number(t, varRuns, 6), number(t, varSteps, 30)
+	seed, runs, steps := number(t, varSeed, 100), number(t, varRuns, 8), number(t, varSteps, 20)
 	minutes := number(t, varMinutes, 0)
 	if minutes > 0 {
 		runs = number(t, varRuns, 1<<32)
@@ -224,6 +224,9 @@ func (c *child) run(r simulation.Run) (result simulation.Result) {
 	_ = os.WriteFile(kept, stacks, 0o600)
 	c.end()
 	v := simulation.Violation{Rule: "CLOCK", Kind: "stuck", Text: "the clock stands still: see " + kept}
+	for _, request := range regexp.MustCompile(`(?m)^\S+ \w+ \S+ \d+$`).FindAllString(string(stacks), 20) {
+		v.Text += "; " + request // of two seconds
+	}
 	if head := regexp.MustCompile(`(?m)^(panic|fatal error): .*`).FindString(string(stacks)); head != "" {
 		v = simulation.Violation{Rule: "PANICS", Kind: head, Text: head + ": see " + kept}
 	}
