@@ -41,7 +41,7 @@ type volume struct {
 	name            string    // of the claim: namespace/name
 	mark            string    // what its pod wrote; "" if it has not written
 	class, policy   string    // of its PV, as last seen
-	wanted          string    // who asked for the deletion of the data; "" if nobody did
+	wanted          string    // who asked for the deletion of the data; "" if there was no request
 	removed         time.Time // when a person removed its PV by force
 	given           string    // how the operator gave it up; "" if it did not
 	handed          bool      // an administrator gave its PV to another claim

@@ -24,8 +24,8 @@ func (j *judge) unmounted(n *node, disk string) {
 	}
 }
 
-// settled judges an installation an hour after the last fault.
-func (i *installed) settled() {
+// afterFaults judges an installation an hour after the last fault.
+func (i *installed) afterFaults() {
 	var all objects
 	must(i.people.List(ctx, &all.claims))
 	must(i.people.List(ctx, &all.deployments))

@@ -87,10 +87,10 @@ var rawActs = []act{
 		[]string{"1 2 3 4", "4 3 2 1", "2 1 4 3", "3 4 1 2"}, rawStep.boot),
 	rawAct("take", "SLOT: the host formats and mounts a disk", 3, nil, rawStep.take),
 	rawAct("unmount", "SLOT: the host unmounts a disk", 2, nil, func(s rawStep) bool { return s.n.Unmount(s.path) }),
-	rawAct("partition", "SLOT N: whoever has the disk makes partitions", 2, []string{"1", "2"}, func(s rawStep) bool {
+	rawAct("partition", "SLOT N: its user makes partitions", 2, []string{"1", "2"}, func(s rawStep) bool {
 		return s.marked(s.n.Partition(s.path, int(number(s.value)), s.owner()))
 	}),
-	rawAct("lvm", "SLOT: whoever has the disk makes a logical volume on it", 2, nil, func(s rawStep) bool {
+	rawAct("lvm", "SLOT: its user makes a logical volume on it", 2, nil, func(s rawStep) bool {
 		return s.marked(s.n.Mark(s.path, devices.LVM(s.owner())))
 	}),
 	rawAct("host", "multipath|lvm on|off: it joins paths, or activates logical volumes", 2,
@@ -195,7 +195,7 @@ func (s rawStep) news(done bool) bool {
 	return done
 }
 
-// marked notes that somebody wrote to a disk.
+// marked notes a write to a disk.
 func (s rawStep) marked(done bool) bool {
 	if done && strings.HasPrefix(s.owner(), hostOwner) {
 		s.mu.Lock()

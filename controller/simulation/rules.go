@@ -13,7 +13,7 @@ import (
 
 // Rules are what must be true, by the name that violations have.
 var Rules = map[string]string{
-	"BYTES":   "data of a claim that lives, of a PV that is to be kept, or of a volume whose deletion nobody asked for, is never removed, wiped or given to another claim",
+	"BYTES":   "data of a claim that lives, of a PV that is to be kept, or of a volume that was not to be deleted, is never removed, wiped or given to another claim",
 	"GRACE":   "a claim, PV or Node annotation is given up only by the rule of docs/node-gone.md, after the grace period of this loss",
 	"SILENT":  "an hour after the last fault every claim is Bound, or has an event of ours",
 	"STUCK":   "an hour after the last fault everything deleted is gone, and no finalizer is left",
@@ -81,7 +81,7 @@ func (j *judge) bytes() {
 			v.missed = time.Now()
 		case j.setAside(v) && time.Since(v.missed) < asideFor:
 		default:
-			j.blameLocked("BYTES", "the data of claim %s (policy %s, pool %s of %s) is gone, and nobody asked for that", v.name, v.policy, v.pool, v.node)
+			j.blameLocked("BYTES", "the data of claim %s (policy %s, pool %s of %s) is gone without a request", v.name, v.policy, v.pool, v.node)
 			v.wanted = "blamed"
 		}
 	}
@@ -98,8 +98,8 @@ func (j *judge) setAside(v *volume) bool {
 	return false
 }
 
-// settled judges the cluster an hour after the last fault.
-func (w *World) settled() {
+// afterFaults judges the cluster an hour after the last fault.
+func (w *World) afterFaults() {
 	said := map[string]bool{}
 	for _, e := range must1(w.god.CoreV1().Events("").List(ctx, metav1.ListOptions{})).Items {
 		said[string(e.InvolvedObject.UID)] = true

@@ -154,10 +154,10 @@ func (w *World) end() {
 		}
 	}
 	w.sleep(time.Hour + time.Minute)
-	w.settled()
+	w.afterFaults()
 	w.raw.offered()
 	if i := w.inst.Load(); i != nil {
-		i.settled()
+		i.afterFaults()
 	}
 	before := w.API.Counts()
 	time.Sleep(time.Hour)

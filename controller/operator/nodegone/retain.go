@@ -113,13 +113,14 @@ func (r *Reconciler) stamp(ctx context.Context, pv *corev1.PersistentVolume) err
 // patch changes fields of a PV's metadata and of its spec. It does nothing if the PV is gone, or
 // was written since it was read.
 //
-// The watch reports the write, and the next step follows. If a webhook or another program undoes the
-// write, the next step is the same write again: patch then waits for a minute, and records an event.
+// The watch reports the write, and the next step follows. If a webhook or another program reverts
+// the write, the next step is the same write again: patch then waits for a minute, and records an
+// event.
 func (r *Reconciler) patch(ctx context.Context, pv *corev1.PersistentVolume, meta, spec map[string]any) error {
 	change := fmt.Sprint(meta, spec)
 	if last, ok := r.wrote[pv.UID]; ok && last.change == change {
-		r.Events.Warn(ctx, events.PV(pv), topic+" undone", events.VolumeNodeGone, fmt.Sprintf("the operator wrote %s on the "+
-			"PV, and a webhook or another program undid that; the operator writes it again each minute. Exclude the "+
+		r.Events.Warn(ctx, events.PV(pv), topic+" reverted", events.VolumeNodeGone, fmt.Sprintf("the operator wrote %s on the "+
+			"PV, and a webhook or another program reverted it; the operator writes it again each minute. Exclude the "+
 			"operator's account from the webhook, or stop the program", described(meta, spec)))
 		if time.Since(last.at) < checkInterval {
 			return nil

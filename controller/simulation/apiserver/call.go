@@ -65,7 +65,7 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		a, err = c.serve()
 	}
 	if body, ok := a.value.(io.Closer); ok && fault.Code != 0 {
-		_ = body.Close() // a stream that nobody reads
+		_ = body.Close() // a stream without a reader
 	}
 	switch {
 	case fault.Code == Lost:

@@ -80,7 +80,7 @@ func New(more ...Resource) *Server {
 	return s
 }
 
-// Config returns the configuration of a client. who tells it from others, such as agent/node-01#3.
+// Config returns the configuration of a client. who is its name, such as agent/node-01#3.
 func (s *Server) Config(who string) *rest.Config {
 	return &rest.Config{Host: "http://simulated", Transport: transport{s, who}, QPS: -1, UserAgent: who,
 		ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON, AcceptContentTypes: runtime.ContentTypeJSON}}

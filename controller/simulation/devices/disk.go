@@ -35,7 +35,7 @@ const (
 	Hanging        // reads and writes do not return
 )
 
-// Mark is bytes that somebody wrote. All others are zero.
+// Mark is bytes that were written. All others are zero.
 type Mark struct {
 	At    int64
 	Bytes string

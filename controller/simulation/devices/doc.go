@@ -4,7 +4,7 @@
 //
 //	disk.go    Disk: a medium, its IDs and what lies on it
 //	node.go    Node: which disks are attached where, boots and mounts
-//	settle.go  what kernel and udev make of the disks: partitions, multipath, LVM, links
+//	state.go   what kernel and udev make of the disks: partitions, multipath, LVM, links
 //	sysfs.go   the files that a process reads
 //	file.go    Process: the devices as one process opens them
 //

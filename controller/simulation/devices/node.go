@@ -79,13 +79,13 @@ func (n *Node) change(do func() bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	done := do()
-	n.settle()
+	n.derive()
 	n.sync()
 	return done
 }
 
 // Host turns a program of the host on or off: multipath joins the paths to a disk with a WWN; lvm
-// maps the logical volumes that lie on a disk, whoever wrote them.
+// maps the logical volumes that lie on a disk.
 func (n *Node) Host(program string, on bool) {
 	n.change(func() bool { n.programs[program] = on; return true })
 }
@@ -164,7 +164,7 @@ func (n *Node) Partition(path string, parts int, owner string) bool {
 	})
 }
 
-// Mark is what somebody writes at an offset of a device. It returns false while a process has the
+// Mark writes a mark at an offset of a device. It returns false while a process has the
 // device exclusively.
 func (n *Node) Mark(path string, m Mark) bool {
 	return n.with(path, func(b *block) bool {

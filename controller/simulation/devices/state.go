@@ -41,9 +41,9 @@ func (n *Node) add(b *block, prefix string, major uint32) {
 	n.blocks = append(n.blocks, b)
 }
 
-// settle makes what kernel and udev make by themselves. A device goes with what it is made of, and a
+// derive makes what kernel and udev make by themselves. A device goes with what it is made of, and a
 // partition with its table.
-func (n *Node) settle() {
+func (n *Node) derive() {
 	lost := func(b *block) bool {
 		b.over = slices.DeleteFunc(b.over, func(o *block) bool { return o.gone })
 		return b.of != nil && (b.of.gone || b.part > len(b.disk.partitions()) && b.holder == nil) ||
