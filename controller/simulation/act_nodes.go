@@ -57,7 +57,10 @@ var nodeActs = []act{
 			return nil
 		},
 		do: func(w *World, args []string) bool {
-			return w.editNode(arg(args, 0), func(o *corev1.Node) { o.Labels[corev1.LabelHostname] = arg(args, 1) })
+			return w.editNode(arg(args, 0), func(o *corev1.Node) {
+				o.Labels[corev1.LabelHostname] = arg(args, 1)
+				w.node(o.Name).renamed = true
+			})
 		}},
 	{words: "disk away", usage: "NODE/POOL: its disk does not answer: an empty directory is there, and the agent starts again", weight: 4, next: "give up pool",
 		draw: func(w *World) []string { return w.aDisk(false) },

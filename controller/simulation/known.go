@@ -6,6 +6,8 @@ import "strings"
 // failure; the mend removes the row.
 var known = []struct{ rule, text, why string }{
 	{"BYTES", "the data of claim default/old-", "the PV of a copied directory is adopted before it is Released, and then may delete the copy"},
+	{"BYTES", "the hostname of the node changed", "the policy Retain of a PV that its agent refuses is not recorded, and its volume is removed as an orphan"},
+	{"CLOCK", "patch persistentvolumes", "an agent that migrates writes a reclaim policy again at once while a webhook puts it back"},
 	{"SILENT", "and another agent has its pool", "a claim of a class that only this agent serves waits silently while an agent of another form has the pool"},
 	{"BUSY", "get persistentvolumeclaims", "an agent that migrates reads the claim of each Released PV at every check"},
 	{"HIDDEN", "is made on the disk of pool", "a pool takes the path of another one, whose disk is mounted there until its agents have ended"},

@@ -81,7 +81,7 @@ func (j *judge) bytes() {
 			v.missed = time.Now()
 		case j.setAside(v) && time.Since(v.missed) < asideFor:
 		default:
-			j.blameLocked("BYTES", "the data of claim %s (policy %s, pool %s of %s) is gone without a request", v.name, v.policy, v.pool, v.node)
+			j.blameLocked("BYTES", "the data of claim %s (policy %s, pool %s of %s) is gone without a request%s", v.name, v.policy, v.pool, v.node, j.renamed(v))
 			v.wanted = "blamed"
 		}
 	}
@@ -142,6 +142,14 @@ func (j *judge) keeps(claim types.UID) bool {
 func (w *World) beside(c *corev1.PersistentVolumeClaim) string {
 	if n := w.node(c.Labels[wantsNode]); n != nil && n.second != nil {
 		return ", and another agent has its pool"
+	}
+	return ""
+}
+
+// renamed says if the hostname of the volume's node changed, so that its agent may refuse the PV.
+func (j *judge) renamed(v *volume) string {
+	if n := j.world.node(v.node); n != nil && n.renamed {
+		return "; the hostname of the node changed"
 	}
 	return ""
 }

@@ -51,6 +51,7 @@ type node struct {
 	uid        types.UID
 	absent     time.Time            // since when there is no Node; zero while there is one
 	ended      time.Time            // when its last agent ended
+	renamed    bool                 // its hostname label was changed
 	away       map[string]time.Time // by pool: since when its disk is away
 	agent      *process             // nil while it does not run
 	second     *process             // an agent of another form that was left running
