@@ -70,7 +70,7 @@ torture: ## kill agents and the API server while volumes are used; MINUTES=5, SE
 
 simulate: ## clusters on invented time, by random seeds; MINUTES=5, SEED=, or WORDS=FILE to replay one
 	@SIMULATE_MINUTES=$(MINUTES) SIMULATE_SEED=$(SEED) SIMULATE_WORDS=$(abspath $(WORDS)) \
-	  go test -count=1 -v -timeout 24h -run 'TestSimulate$$' ./controller/simulation
+	  go test -count=1 -v -timeout 24h -run 'TestSimulate$$|TestRawDisks$$' ./controller/simulation
 
 torture-power: ## cut the power of a virtual machine while volumes are used; POWER_ROUNDS=20
 	@e2e/packages.sh @disk @vm
