@@ -1,6 +1,9 @@
 package simulation
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // known are the defects that are found and not mended yet. A run that ends with one of them is no
 // failure; the mend removes the row.
@@ -23,7 +26,7 @@ var known = []struct{ rule, text, why string }{
 
 // Known says which defect a violation is that is known already, "" if it is new.
 func Known(v Violation) string {
-	for _, k := range known {
+	for _, k := range slices.Concat(known, rawKnown) {
 		if k.rule == v.Rule && strings.Contains(v.Text, k.text) {
 			return k.why
 		}

@@ -12,15 +12,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/simulation/devices"
 )
 
-func init() {
-	known = append(known, rawKnown...)
-	Rules["DISKS"] = "bytes of a claim that lives, of a pool, or of the host, are never wiped, nor given to another claim"
-	Rules["TWICE"] = "a disk is never two PVs that a claim has or can have"
-	Rules["TAKEN"] = "a disk that the host took since it was offered is not given to a claim without an event"
-	Rules["ADVICE"] = "the annotation that a state asks for ends the state"
-	Rules["OWNED"] = "a PV of a claim that lives is not deleted with a Node object"
-}
-
 // rawKnown are rows of known.
 var rawKnown = []struct{ rule, text, why string }{
 	{"OWNED", "", "the Node owns the PVs of its disks, and another Node of that name does not"},

@@ -145,7 +145,7 @@ func report(t *testing.T, c *child, seed uint64, r simulation.Result, v simulati
 		})
 	}
 	words := r.Words
-	if os.Getenv("SIMULATE_SHRINK") != "0" && (fails(words) || fails(words) || fails(words)) {
+	if os.Getenv("SIMULATE_SHRINK") != "0" && slices.ContainsFunc([][]string{words, words, words}, fails) {
 		words = simulation.Shrink(words, 60, fails)
 		again := 0
 		for range 5 {

@@ -119,8 +119,8 @@ func (r *Reconciler) stamp(ctx context.Context, pv *corev1.PersistentVolume) err
 func (r *Reconciler) patch(ctx context.Context, pv *corev1.PersistentVolume, meta, spec map[string]any) error {
 	change := fmt.Sprint(meta, spec)
 	if last, ok := r.wrote[pv.UID]; ok && last.change == change {
-		r.Events.Warn(ctx, events.PV(pv), topic+" reverted", events.VolumeNodeGone, fmt.Sprintf("the operator wrote %s on the "+
-			"PV, and a webhook or another program reverted it; the operator writes it again each minute. Exclude the "+
+		r.Events.Warn(ctx, events.PV(pv), topic+" reverted", events.VolumeNodeGone, fmt.Sprintf("the operator wrote %s "+
+			"on the PV, and a webhook or another program reverted it; the operator writes it again each minute. Exclude the "+
 			"operator's account from the webhook, or stop the program", described(meta, spec)))
 		if time.Since(last.at) < checkInterval {
 			return nil

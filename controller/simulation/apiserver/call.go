@@ -231,7 +231,7 @@ func decode(body []byte) (o Object, err error) {
 func (c *call) respond(a answer, err error) *http.Response {
 	if err != nil {
 		state := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}
-		if s, ok := err.(apierrors.APIStatus); ok { //nolint:errorlint // a wrapped one would lose its message
+		if s, ok := err.(apierrors.APIStatus); ok { // a wrapped one would lose its message
 			state = s.Status()
 		}
 		state.Kind, state.APIVersion = "Status", "v1"

@@ -187,7 +187,7 @@ func (g *collector) step(i item) {
 			g.release(i, metav1.FinalizerDeleteDependents)
 		}
 	case i.table.Name == "namespaces":
-		in := drop(g.all, func(d item) bool { return d.Namespace != i.ObjectMeta.Name })
+		in := drop(g.all, func(d item) bool { return d.Namespace != i.Name })
 		if !g.deleteAll(in, metav1.DeletePropagationBackground) {
 			_, _ = g.call(i, "update").commit(func(old Object) (Object, error) {
 				old = fork(old)
@@ -207,7 +207,7 @@ func (g *collector) absent(i item, r metav1.OwnerReference) bool {
 		return false
 	}
 	owner, ok := g.owners[r.UID]
-	return !ok || owner.Kind != r.Kind || owner.ObjectMeta.Name != r.Name ||
+	return !ok || owner.Kind != r.Kind || owner.Name != r.Name ||
 		owner.Namespace != "" && owner.Namespace != i.Namespace
 }
 
@@ -246,7 +246,7 @@ func (g *collector) release(i item, finalizer string) {
 }
 
 func (g *collector) call(i item, verb string) *call {
-	r := Request{Who: g.who, Verb: verb, Resource: i.table.Name, Namespace: i.Namespace, Name: i.ObjectMeta.Name}
+	r := Request{Who: g.who, Verb: verb, Resource: i.table.Name, Namespace: i.Namespace, Name: i.Name}
 	return &call{Request: r, server: g.Server, table: i.table, version: i.Version}
 }
 

@@ -17,7 +17,7 @@ import (
 // stream is the body of a watch. The goroutine that reads it does all the work.
 type stream struct {
 	*call
-	ctx    context.Context //nolint:containedctx // ends when the client closes the body
+	ctx    context.Context // ends when the client closes the body
 	cancel context.CancelFunc
 	wanted func(*stored) bool
 	from   int64 // the resource version of the last event
