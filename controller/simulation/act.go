@@ -97,12 +97,11 @@ func arg(args []string, i int) string {
 // drawer draws the steps of a run.
 type drawer struct {
 	*World
-	on      []act           // those that this run uses
-	longest int             // of the pauses, by index
-	last    []string        // the subject of the last act
-	follow  string          // what may follow
-	used    map[string]bool // acts so far
-	rawRun  bool            // about raw disks
+	on      []act    // those that this run uses
+	longest int      // of the pauses, by index
+	last    []string // the subject of the last act
+	follow  string   // what may follow
+	rawRun  bool     // about raw disks
 }
 
 var pauses = []string{"1s", "5s", "30s", "2m", "10m", "1h"}
@@ -110,7 +109,7 @@ var pauses = []string{"1s", "5s", "30s", "2m", "10m", "1h"}
 // newDrawer gives each run a tempo of its own, and leaves some acts out: runs of few acts find long
 // sequences.
 func newDrawer(w *World) *drawer {
-	d := &drawer{World: w, longest: 3 + w.rnd.IntN(len(pauses)-2), used: map[string]bool{}}
+	d := &drawer{World: w, longest: 3 + w.rnd.IntN(len(pauses)-2)}
 	for _, a := range d.ofRun() {
 		if a.weight > 0 && (a.words == "claim" || a.words == "raw claim" || w.rnd.IntN(3) > 0) {
 			d.on = append(d.on, a)
@@ -144,8 +143,7 @@ func (d *drawer) prelude() (steps []string) {
 			if pool != "hp" {
 				class += "-" + pick(d.World, []string{"keep", "keep", "release", "delete"})
 			}
-			d.claims++
-			steps = append(steps, fmt.Sprintf("claim c%d %s %s 1Mi", d.claims, n.name, class))
+			steps = append(steps, fmt.Sprintf("claim %s %s %s 1Mi", d.newName(), n.name, class))
 		}
 	}
 	return append(steps, "wait 1m")

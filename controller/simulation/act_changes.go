@@ -45,8 +45,7 @@ var changeActs = []act{
 		draw: func(w *World) []string {
 			for _, pv := range must1(w.god.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})).Items {
 				if pv.Status.Phase == corev1.VolumeReleased && pv.Spec.ClaimRef != nil {
-					w.claims++
-					return []string{pv.Spec.ClaimRef.Name, fmt.Sprintf("c%d", w.claims)}
+					return []string{pv.Spec.ClaimRef.Name, w.newName()}
 				}
 			}
 			return nil
