@@ -261,7 +261,11 @@ func TestDiskLeaseIsKept(t *testing.T) {
 				report(p)
 			})
 		})
-	<-wiping
+	select {
+	case <-wiping:
+	case <-time.After(time.Minute):
+		t.Fatal("the disk is not wiped")
+	}
 	s.withdraw(a) // a pass
 	if s.holder() != "node-a" {
 		t.Error("the Lease was given up during the wipe")

@@ -26,7 +26,7 @@ func (s *Scene) Disk(filesystem string, mebibytes int64) *Disk {
 	s.must("make image", os.WriteFile(image, nil, 0o600))
 	s.must("make image", os.Truncate(image, mebibytes<<20))
 	s.command("mkfs."+filesystem, "-q", image)
-	device := strings.TrimSpace(s.command("losetup", "--find", "--show", image))
+	device := s.attach(image)
 	open, err := os.Open(device)
 	s.must("open "+device, err)
 	s.Cleanup(func() { open.Close() })

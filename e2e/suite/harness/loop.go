@@ -51,15 +51,30 @@ func (s *Scene) Loop(mebibytes int64) *Loop {
 // test ends.
 func (s *Scene) LoopOn(backing string) (device string) {
 	s.Helper()
-	device = strings.TrimSpace(s.command("losetup", "--find", "--show", backing))
-	if !strings.HasPrefix(device, "/dev/loop") {
-		s.Fatalf("losetup printed %q", device)
-	}
+	device = s.attach(backing)
 	if s.loops == nil {
 		s.loops = map[string]bool{}
 	}
 	s.loops[device] = true
 	s.Cleanup(func() { s.Detach(device) })
+	return device
+}
+
+// attach returns a loop device without what outlives the detachment of one, for example of a test
+// that was killed: the flag of blockdev --setro, and partitions that no partition table has.
+func (s *Scene) attach(backing string) (device string) {
+	s.Helper()
+	device = strings.TrimSpace(s.command("losetup", "--find", "--show", backing))
+	if !strings.HasPrefix(device, "/dev/loop") {
+		s.Fatalf("losetup printed %q", device)
+	}
+	s.command("blockdev", "--setrw", device)
+	name := filepath.Base(device)
+	left, err := filepath.Glob(filepath.Join("/sys/block", name, name+"p*"))
+	s.must("look for partitions", err)
+	if len(left) > 0 {
+		s.command("partx", "--delete", device)
+	}
 	return device
 }
 

@@ -23,7 +23,8 @@ func Loop(t testing.TB, bytes int64) (device, image string) {
 	return LoopOn(t, image), image
 }
 
-// LoopOn attaches a file or a block device as a block device until the test ends.
+// LoopOn attaches a file or a block device as a block device until the test ends. The device has
+// nothing of an earlier owner of its number.
 func LoopOn(t testing.TB, backing string, options ...string) (device string) {
 	t.Helper()
 	out, err := exec.Command("losetup", append(options, "--find", "--show", backing)...).CombinedOutput()
@@ -36,5 +37,22 @@ func LoopOn(t testing.TB, backing string, options ...string) (device string) {
 			t.Logf("losetup --detach %s: %v: %s", device, err, out)
 		}
 	})
+	renew(t, device)
 	return device
+}
+
+// renew takes away what outlives the detachment of a loop device, for example of a test that was
+// killed: the flag of blockdev --setro, and partitions that no partition table has. A device that is
+// attached with --read-only stays read-only.
+func renew(t testing.TB, device string) {
+	t.Helper()
+	Run(t, "blockdev", "--setrw", device)
+	name := filepath.Base(device)
+	left, err := filepath.Glob(filepath.Join("/sys/block", name, name+"p*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(left) > 0 {
+		Run(t, "partx", "--delete", device)
+	}
 }
