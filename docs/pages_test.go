@@ -67,7 +67,8 @@ func TestPagesAreShort(t *testing.T) {
 				t.Errorf("%s:%d is wider than %d; wrap it", page, number, lineWidth)
 			}
 		}
-		if words > pageWords {
+		changes := page == filepath.Join(root, "CHANGELOG.md") // grows by its nature, and is not read as a whole
+		if words > pageWords && !changes {
 			t.Errorf("%s has %d words besides its tables, more than %d; split it", page, words, pageWords)
 		}
 		if lines := strings.Count(string(text), "\n"); page == filepath.Join(root, "README.md") && lines > readmeLines {

@@ -3,9 +3,12 @@ package volume
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/trash"
 )
@@ -42,7 +45,7 @@ func (p *Pool) purge(ctx context.Context, c *call, emptying *trash.Emptying) err
 		}
 		written := p.writeDeferred(ctx, c)
 		moving, recovered := p.recoverDeletions(c, names)
-		again, err := emptying.Round(ctx, names, moving)
+		again, err := emptying.Round(ctx, names, moving, p.undecided(names))
 		if !again || ctx.Err() != nil {
 			return errors.Join(written, recovered, err)
 		}
@@ -75,6 +78,30 @@ func (p *Pool) recoverDeletions(c *call, names []string) (moving map[string]bool
 		moving[r.Trash] = !free || err != nil || known && now.Trash == r.Trash && now.Aside
 	}
 	return moving, errors.Join(errs...)
+}
+
+// undecided returns, with the reason, the entries among the names that may be of a volume whose
+// deletion is not decided: those without any record, while a record of the pool cannot be
+// understood. Its volume may be one that was set aside, or that was being restored.
+func (p *Pool) undecided(names []string) map[string]error {
+	damaged := p.records.Damaged()
+	if len(damaged) == 0 {
+		return nil
+	}
+	why := fmt.Errorf("it has no record, and may be the volume of one of %d that cannot be read (%s): "+
+		"bring that record back, or move the entry out of the trash", len(damaged), damaged[0])
+	kept := map[string]error{}
+	for _, name := range names {
+		if !strings.HasSuffix(name, record.Suffix) && !slices.Contains(names, name+record.Suffix) &&
+			!file.IsTemporary(name) {
+			kept[name] = why
+		}
+	}
+	for _, r := range p.records.InTrash() {
+		delete(kept, r.Trash)
+		delete(kept, r.Returning)
+	}
+	return kept
 }
 
 // keptInTrash returns how many of the names are of volumes that are set aside.

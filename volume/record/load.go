@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
@@ -85,7 +86,27 @@ func (all *Loaded) findInTrash(d Dirs) error {
 		}
 		all.Records[name] = r
 	}
+	all.keepUnwritten(trash, entries)
 	return nil
+}
+
+// keepUnwritten counts the records without content as damaged if the trash has an entry without any
+// record: the entry may be the volume of one of them.
+func (all *Loaded) keepUnwritten(trash []string, entries map[string]bool) {
+	for _, r := range all.Records {
+		delete(entries, r.Trash)
+		delete(entries, r.Returning)
+	}
+	for _, id := range trash {
+		if strings.HasSuffix(id, Suffix) || !entries[id] || entries[id+Suffix] {
+			continue
+		}
+		for _, name := range all.Unwritten {
+			all.Damaged[name] = fmt.Errorf("%w: it is empty, and trash/%s has no record", fault.ErrDamaged, id)
+		}
+		all.Unwritten = nil
+		return
+	}
 }
 
 // unwritten reports whether a record has no content, and nothing is in place of

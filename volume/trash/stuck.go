@@ -33,10 +33,15 @@ func (t *Trash) Left() Left {
 }
 
 // reportStuck stores for Left why entries could not be removed, writes it
-// into their records for Inspect, and returns it.
+// into their records for Inspect, and returns it. It writes none for an undecided entry: a record in
+// the trash says that the deletion is decided.
 func (e *Emptying) reportStuck() error {
 	var errs []error
 	var lines []string
+	for _, id := range slices.Sorted(maps.Keys(e.undecided)) {
+		err := fmt.Errorf("trash entry %s: %w", id, e.undecided[id])
+		errs, lines = append(errs, err), append(lines, err.Error())
+	}
 	for _, id := range slices.Sorted(maps.Keys(e.stuck)) {
 		err := fmt.Errorf("trash entry %s: %w", id, e.stuck[id])
 		r, readErr := ReadRecord(e.dir, id)

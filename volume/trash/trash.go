@@ -63,6 +63,8 @@ type Emptying struct {
 	pace  tree.Pace
 	turns int
 	stuck map[string]error
+	// undecided are entries that may be of a volume whose deletion is not decided: of this round.
+	undecided map[string]error
 }
 
 // Begin begins to empty the trash in a directory. It waits while another
@@ -95,9 +97,13 @@ func (e *Emptying) Names() ([]string, error) {
 }
 
 // Round gives every entry among the names one turn, except those that are still being moved to the
-// trash. It reports whether entries were cut short and another round is due. If a turn cannot
-// remove anything of an entry, that entry is stuck and gets no further turn.
-func (e *Emptying) Round(ctx context.Context, names []string, moving map[string]bool) (again bool, err error) {
+// trash, and those that are undecided, with the reason. It reports whether entries were cut short
+// and another round is due. If a turn cannot remove anything of an entry, that entry is stuck and
+// gets no further turn.
+func (e *Emptying) Round(ctx context.Context, names []string, moving map[string]bool,
+	undecided map[string]error,
+) (again bool, err error) {
+	e.undecided = undecided
 	if len(names) == 0 {
 		return false, errors.Join(e.reportStuck(), e.disk.ClearQuotas())
 	}
@@ -109,7 +115,7 @@ func (e *Emptying) Round(ctx context.Context, names []string, moving map[string]
 	}
 	before := e.turns
 	for _, name := range names {
-		if strings.HasSuffix(name, record.Suffix) || moving[name] || e.stuck[name] != nil {
+		if strings.HasSuffix(name, record.Suffix) || moving[name] || undecided[name] != nil || e.stuck[name] != nil {
 			continue // a record goes with its entry, or below
 		}
 		err := e.removeEntry(ctx, name, e.call.Paced(turn(e.pace)))
