@@ -28,6 +28,16 @@ func TestNoMutexIsHeldOverAWait(t *testing.T) {
 	}
 }
 
+// Filesystems that know no flags of renameat2(2) are served by one function.
+func TestFlagsOfRenameAreInOnePlace(t *testing.T) {
+	for path, text := range sources(t) {
+		if strings.Contains(text, "unix.Renameat2(") && path != "volume/tree/rename.go" &&
+			!strings.HasPrefix(path, "controller/simulation/") {
+			t.Errorf("%s calls renameat2(2): use tree.Rename", path)
+		}
+	}
+}
+
 func TestWaitsWithMutexAreFound(t *testing.T) {
 	for body, want := range map[string][]string{
 		"mu.Lock(); defer mu.Unlock(); c.CoreV1().Nodes().Get(n)":           {"c.CoreV1"},

@@ -26,6 +26,7 @@ const announcing = " step Step wait change before "
 var oneStep = map[string]string{
 	"writeTemps": "nobody reads the files before they are renamed",
 	"MakeStaged": "one of two",
+	"Rename":     "the second follows the first only where the filesystem refused that",
 	"change":     "flags that keep something from being removed, of an entry and of its directory, are cleared in any order",
 	"unlock":     "a file that is not removed after all gets its flags back",
 }

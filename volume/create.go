@@ -164,7 +164,7 @@ func (p *Pool) build(c *call, r record.Record) (record.Record, error) {
 // place renames the staged directory into place, with all its properties.
 func (p *Pool) place(c *call, name string) (placed bool, err error) {
 	p.step("create.rename")
-	err = unix.Renameat2(c.Staging, name, c.Base, name, unix.RENAME_NOREPLACE)
+	err = tree.Rename(c.Staging, name, c.Base, name)
 	if err == unix.EEXIST {
 		return false, errTaken
 	}

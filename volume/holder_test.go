@@ -30,6 +30,12 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if os.Getenv(noFlagsEnv) != "" {
+		if err := refuseRenameFlags(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 	os.Exit(m.Run())
 }
 

@@ -9,6 +9,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/record"
+	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
 // Restore brings back a volume whose deletion was begun and not finished: ErrSetAside. It does
@@ -55,7 +56,7 @@ func (p *Pool) bringBack(c *call, r record.Record) error {
 	}
 	if entry {
 		p.step("restore.rename")
-		switch err := unix.Renameat2(c.Trash, r.Returning, c.Base, r.Name, unix.RENAME_NOREPLACE); {
+		switch err := tree.Rename(c.Trash, r.Returning, c.Base, r.Name); {
 		case err == unix.EEXIST:
 			return errOccupied
 		case err != nil:

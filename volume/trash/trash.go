@@ -187,7 +187,7 @@ func (e *Emptying) removeRecords(names []string, moving map[string]bool) error {
 // both directories. The error is ErrInUse where something is mounted on the directory.
 func (t *Trash) Move(d *pooldir.Dir, name, id string) error {
 	move := func() error {
-		return unix.Renameat2(d.Base, name, d.Trash, id, unix.RENAME_NOREPLACE)
+		return tree.Rename(d.Base, name, d.Trash, id)
 	}
 	err := move()
 	if err == unix.EPERM || err == unix.EROFS {

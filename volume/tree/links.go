@@ -17,7 +17,7 @@ func (c *copier) link(name string, st *unix.Statx_t) (done bool, err error) {
 	err = unix.Linkat(c.links, key, to, name, 0)
 	if err == unix.EMLINK {
 		// The kept name counts as a link: the last link replaces it.
-		err = unix.Renameat2(c.links, key, to, name, unix.RENAME_NOREPLACE)
+		err = Rename(c.links, key, to, name)
 	}
 	if err == unix.ENOENT {
 		return false, nil

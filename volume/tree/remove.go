@@ -245,7 +245,7 @@ func (r *remover) moveTo(t *top, dir int, name string) error {
 		r.moved++
 		to := r.prefix + strconv.FormatUint(r.moved, 36)
 		err := r.change(dir, name, func() error {
-			return unix.Renameat2(dir, name, t.fd, to, unix.RENAME_NOREPLACE)
+			return Rename(dir, name, t.fd, to)
 		})
 		if err == unix.EEXIST { // a tenant can see the names and create the next one
 			continue
