@@ -171,3 +171,51 @@ func limitShared(t *testing.T, d quotaDisk) {
 	}
 	purge(t, p)
 }
+
+// A pool that was copied, as a restore from a backup does: the directories are not counted under the
+// IDs that their records have. Their volumes are not enforced, and say so; new ones are.
+func limitCopied(t *testing.T, d quotaDisk) {
+	p := d.pool(t)
+	for _, name := range []string{"a", "b"} {
+		v, err := p.Create(limited(name, 8*mib))
+		ok(t, err)
+		_, err = pour(t, v.Path+"/f", 2*mib)
+		ok(t, err)
+		_, err = p.Bind(name, binding(name))
+		ok(t, err)
+	}
+	ok(t, p.Close())
+	copied := filepath.Join(d.root, "copied")
+	testdisk.Run(t, "cp", "-a", p.Path(), copied)
+	p = opened(t, volume.Config{Path: p.Path()})
+	for _, name := range []string{"a", "b"} {
+		ok(t, p.Delete(name))
+	}
+	purge(t, p)
+	testdisk.Sync(t, d.root)
+	d.settle()
+	purge(t, p) // what the kernel has freed by now
+	ok(t, p.Close())
+
+	p = opened(t, volume.Config{Path: copied, EnableBtrfsQuota: true})
+	for _, name := range []string{"a", "b"} {
+		v, err := p.Get(name)
+		if err != nil || v.QuotaEnforced || !strings.Contains(v.NotEnforced, "not") {
+			t.Errorf("%s: %+v, %v", name, v, err)
+		}
+		if _, err := p.Expand(name, 16*mib); err == nil {
+			t.Errorf("%s grows, and is not counted", name)
+		}
+	}
+	for _, name := range []string{"new1", "new2"} {
+		_, err := p.Create(limited(name, 8*mib))
+		ok(t, err)
+		if v, err := p.Expand(name, 16*mib); err != nil || !v.QuotaEnforced {
+			t.Errorf("%s: %+v, %v", name, v, err)
+		}
+	}
+	for _, name := range []string{"a", "b", "new1", "new2"} {
+		ok(t, p.Delete(name))
+	}
+	purge(t, p)
+}

@@ -129,18 +129,31 @@ func enableSquota(fd int) error {
 // search, are up to half a minute older.
 const btrfsSysfs = "/sys/fs/btrfs"
 
-func groupsDir(fd int) (string, error) {
-	var a struct { // struct btrfs_ioctl_fs_info_args: 1024 bytes
-		MaxID, Devices uint64
-		FSID           [16]byte
-		_              [992]byte
+// fsInfo is struct btrfs_ioctl_fs_info_args: 1024 bytes.
+type fsInfo struct {
+	MaxID, Devices uint64
+	FSID           [16]byte
+	NodeSize       uint32 // of a block of metadata, in bytes
+	_              [988]byte
+}
+
+func filesystemOf(fd int) (info fsInfo, err error) {
+	if err := ioctl(fd, btrfsFSInfo, unsafe.Pointer(&info)); err != nil {
+		return info, fmt.Errorf("read the filesystem's ID: %w", err)
 	}
-	if err := ioctl(fd, btrfsFSInfo, unsafe.Pointer(&a)); err != nil {
-		return "", fmt.Errorf("read the filesystem's ID: %w", err)
-	}
-	id := a.FSID
+	return info, nil
+}
+
+// groups returns the directory of the filesystem's qgroups in sysfs.
+func (i fsInfo) groups() string {
+	id := i.FSID
 	uuid := fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
-	return filepath.Join(btrfsSysfs, uuid, "qgroups"), nil
+	return filepath.Join(btrfsSysfs, uuid, "qgroups")
+}
+
+func groupsDir(fd int) (string, error) {
+	info, err := filesystemOf(fd)
+	return info.groups(), err
 }
 
 func sysfsNumber(dir, name string) (int64, error) {

@@ -256,13 +256,24 @@ type Restorer interface {
 
 	// Restore restores the ID that Set returned for the directory, and its inheritance. It changes
 	// only the directory: entries that were created meanwhile keep their ID. It changes no quota.
-	// The caller makes sure that no other directory has the ID.
+	// The caller makes sure that no other directory has the ID. The error is ErrForeign, and nothing
+	// changes, if the directory has entries and the kernel counts nothing for the ID.
 	Restore(dir int, id uint64) error
 }
 
 func (p project) Restore(dir int, id uint64) error {
 	if id < firstID || id > lastID {
 		return fmt.Errorf("%w: the project ID %d is not one of the agent's", ErrInvalid, id)
+	}
+	q, err := quotaOf(dir, uint32(id))
+	if err != nil {
+		return fmt.Errorf("read the quota of project %d: %w", id, err)
+	}
+	if !q.used() && !q.limited() {
+		if err := onlyEmpty(dir); err != nil {
+			return fmt.Errorf("none of its files counts for it, as after a copy of the pool to another disk: "+
+				"copy its data into the volume of a new claim to have a quota: %w", err)
+		}
 	}
 	a, err := GetAttr(dir)
 	if err != nil {

@@ -31,14 +31,61 @@ const groupLevel = 1 << 48
 
 func (squota) Support() Support { return Support{Method: MethodBtrfs} }
 
+// makeTries bounds the subvolumes that one Make makes. The next Make goes on with later IDs.
+const makeTries = 32
+
+// Make makes a subvolume for which the kernel counts nothing of others. After a restart the kernel
+// gives the ID of a removed subvolume again, and data of that one counts for the ID while others
+// have it by reflink: such a subvolume is removed, and the next one has another ID.
 func (s squota) Make(parent int, name string) error {
-	s.step("make")
-	if err := subvolume(parent, btrfsSubvolCreate, name); err != nil {
-		return err
+	for range makeTries {
+		s.step("make")
+		if err := subvolume(parent, btrfsSubvolCreate, name); err != nil {
+			return err
+		}
+		used, err := inherited(parent, name)
+		if used {
+			s.step("unmake")
+			err = subvolume(parent, btrfsSnapDestroy, name)
+		} else if err == nil {
+			// The kernel has applied the umask to 0777.
+			s.step("mode")
+			return unix.Fchmodat(parent, name, 0o700, 0)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	// The kernel has applied the umask to 0777.
-	s.step("mode")
-	return unix.Fchmodat(parent, name, 0o700, 0)
+	return fmt.Errorf("data of removed volumes, which others have by reflink, counts for %d new subvolumes; "+
+		"the next attempt makes others", makeTries)
+}
+
+// inherited reports whether the kernel counts more for a new subvolume than its first block, which
+// has no data.
+func inherited(parent int, name string) (bool, error) {
+	dir, err := unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false, fmt.Errorf("open the new subvolume: %w", err)
+	}
+	defer unix.Close(dir)
+	id, err := idOf(dir)
+	if err != nil {
+		return false, err
+	}
+	info, err := filesystemOf(dir)
+	if err != nil {
+		return false, err
+	}
+	for _, group := range []string{fmt.Sprintf("0_%d", id-firstID), fmt.Sprintf("1_%d", id)} {
+		n, err := sysfsNumber(filepath.Join(info.groups(), group), "referenced")
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, fmt.Errorf("read the usage of the qgroup %s: %w", group, err)
+		}
+		if n > int64(info.NodeSize) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 func (s squota) Set(dir int, given uint64, want Limit) (uint64, error) {

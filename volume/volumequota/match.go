@@ -57,7 +57,8 @@ var errShared = fmt.Errorf("%w: another volume is recorded with its ID, too", fa
 
 // restore sets the recorded ID on the directory of a volume that has another one, and shows the
 // administrator a note. It does nothing for a volume without a recorded ID. On error the directory
-// is unchanged. The error is errShared if another volume is recorded with the same ID.
+// is unchanged. The error is errShared if another volume is recorded with the same ID, and
+// quota.ErrForeign if the directory cannot have it.
 func (d *Dir) restore(dir int, r record.Record) (err error) {
 	if r.QuotaID == 0 {
 		return nil
@@ -67,13 +68,16 @@ func (d *Dir) restore(dir int, r record.Record) (err error) {
 		defer d.quotas.mu.Unlock()
 		d.quotas.setLost(r.Name, err)
 	}()
-	if d.recorded(r.QuotaID) > 1 {
+	if d.shared(r.QuotaID) {
 		return errShared
 	}
 	_, shown := d.enforcer.Usage(dir, r.QuotaID)
-	by, ok := d.enforcer.(quota.Restorer)
-	if !ok || !errors.Is(shown, quota.ErrForeign) {
+	if !errors.Is(shown, quota.ErrForeign) {
 		return nil
+	}
+	by, ok := d.enforcer.(quota.Restorer)
+	if !ok {
+		return shown
 	}
 	if err := by.Restore(dir, r.QuotaID); err != nil {
 		return errors.Join(shown, err)

@@ -115,7 +115,7 @@ func (d *Dir) Meter(r record.Record) (u quota.Usage, err error) {
 	u, err = d.Usage(r)
 	var lost error
 	switch {
-	case d.recorded(r.QuotaID) > 1:
+	case d.shared(r.QuotaID):
 		u, err, lost = quota.Usage{}, nil, errShared // the count may be of the other volume
 	case errors.Is(err, quota.ErrForeign):
 		err, lost = nil, err
@@ -124,6 +124,13 @@ func (d *Dir) Meter(r record.Record) (u quota.Usage, err error) {
 	}
 	d.quotas.setLostOf(r, lost)
 	return u, err
+}
+
+// shared reports whether the records do not show to which directory an ID belongs. On btrfs it
+// belongs to the subvolume with that ID, whatever is recorded: a record may name a subvolume that is
+// gone, or one of the filesystem from which the pool was copied.
+func (d *Dir) shared(id uint64) bool {
+	return d.recorded(id) > 1 && d.Support.Method != quota.MethodBtrfs
 }
 
 func (d *Dir) recorded(id uint64) int { return d.quotas.config.Recorded(d.dir.Filesystem, id) }
