@@ -27,8 +27,11 @@ owners, sizes and states, orphans, directories without a record, and their
 trash. It only reads, also while an agent runs. In the container of an agent it
 waits for another inspect to end, for some seconds.
 
+With --published it prints where volumes are mounted instead, and exits with 1 if one is: what
+removes files below such a place, as a reset of the node does, removes the volume's data.
+
 Usage:
-  hostpath-provisioner inspect [-o json] [DIRECTORY ...]
+  hostpath-provisioner inspect [-o json] [--published] [DIRECTORY ...]
 
 A relative DIRECTORY is relative to the working directory. Without one, those of
 the environment variables PV_DIR and DATADIR are printed. Several come as one JSON object after the other.
@@ -39,6 +42,7 @@ Flags:
 // runInspect runs the command inspect.
 func runInspect(args []string, out io.Writer) error {
 	flags := pflag.NewFlagSet("inspect", pflag.ContinueOnError)
+	published := flags.Bool("published", false, "print where volumes are mounted, and exit with 1 if one is")
 	format, err := parse(flags, inspectHelp, args, out, "table", "json")
 	if err != nil || format == "" {
 		return err
@@ -52,6 +56,9 @@ func runInspect(args []string, out io.Writer) error {
 		return fmt.Errorf("inspect: %w", err)
 	}
 	defer release()
+	if *published {
+		return printPublished(out, format, shown)
+	}
 	reports, err := inspect.ReadAll(shown, beside)
 	errs := []error{err}
 	for i, report := range reports {

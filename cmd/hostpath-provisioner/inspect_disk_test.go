@@ -16,10 +16,66 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/inspect"
 )
 
 // inContainer is the variable by which this test starts itself, with the part to play and the pool.
 const inContainer = "HPP_TEST_IN_CONTAINER"
+
+// Mounts of a volume, and of a directory in it, are places where a reset of the node removes data.
+func TestInspectPublished(t *testing.T) {
+	clean(t)
+	dir := filepath.Join(t.TempDir(), "pool")
+	pool, err := volume.New(volume.Config{Path: dir, Holder: "the test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pool.Open(); err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	v, err := pool.Create(volume.Spec{Name: "pvc-a", Bytes: 1 << 20, PV: "pvc-a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	published := func(format string) (string, error) {
+		var out bytes.Buffer
+		err := run(context.Background(), []string{"inspect", "--published", "-o", format, dir}, &out)
+		return out.String(), err
+	}
+	if out, err := published("table"); err != nil || out != "" {
+		t.Errorf("nothing is mounted: %q, %v", out, err)
+	}
+	whole, inside := t.TempDir(), t.TempDir()
+	bind(t, dir, t.TempDir()) // the whole pool, as in an agent's container
+	bind(t, v.Path, whole)
+	if err := os.Mkdir(v.Path+"/sub", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	bind(t, v.Path+"/sub", inside)
+	for _, format := range []string{"table", "json"} {
+		out, err := published(format)
+		if err == nil || !strings.Contains(err.Error(), "mounted at 2 places") {
+			t.Errorf("%s: %v", format, err)
+		}
+		for _, want := range []string{dir, "pvc-a", whole, inside} {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s: no %q in %s", format, want, out)
+			}
+		}
+	}
+	if _, err := inspect.Published(filepath.Join(dir, "nowhere")); err == nil {
+		t.Error("no error for a pool that does not exist")
+	}
+}
+
+func bind(t *testing.T, from, to string) {
+	t.Helper()
+	if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(to, unix.MNT_DETACH) })
+}
 
 // In the container of an agent, whose program cannot be written, an inspect waits for another one
 // and then names it.

@@ -63,6 +63,12 @@ func (d *Dir) CheckNoMounts(path string) error {
 // MountPoints returns the points of the mounts that use the directory at path in the pool: on it,
 // in it or from it.
 func (d *Dir) MountPoints(path string) ([]string, error) {
+	used, err := d.Used([]string{path})
+	return used[path], err
+}
+
+// Used returns the points of MountPoints for each of the paths that has some.
+func (d *Dir) Used(paths []string) (points map[string][]string, err error) {
 	real, err := d.RealPath()
 	if err != nil {
 		return nil, err
@@ -71,9 +77,15 @@ func (d *Dir) MountPoints(path string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	points, err := mount.Users(all, int(d.at.mount), real+"/"+path)
-	if err != nil { // the disk was unmounted since the pool was checked
-		return nil, fmt.Errorf("%w: %w", fault.ErrNotReady, err)
+	points = map[string][]string{}
+	for _, path := range paths {
+		users, err := mount.Users(all, int(d.at.mount), real+"/"+path)
+		if err != nil { // the disk was unmounted since the pool was checked
+			return nil, fmt.Errorf("%w: %w", fault.ErrNotReady, err)
+		}
+		if len(users) > 0 {
+			points[path] = users
+		}
 	}
 	return points, nil
 }

@@ -140,6 +140,9 @@ func (d *Dir) openToRead(path string) (err error) {
 	if d.Base < 0 {
 		return fmt.Errorf("%w: there is no directory; the path is wrong, or its disk is not mounted", fault.ErrNotReady)
 	}
+	if d.at, err = placeOf(d.Base, ".", 0); err != nil {
+		return err
+	}
 	if d.Private, err = openDir(d.Base, PrivateName); err != nil {
 		return err
 	}
