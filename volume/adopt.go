@@ -86,21 +86,6 @@ func (p *Pool) Adoptable(name string) (empty bool, err error) {
 	})
 }
 
-// Born returns when the directory of a volume was created, the zero time if its filesystem
-// does not know; see statx(2). It follows no link.
-func (p *Pool) Born(name string) (time.Time, error) {
-	return resultOf(p.withName, "read the birth time of directory", name, func(c *call) (time.Time, error) {
-		var st unix.Statx_t
-		if err := unix.Statx(c.Base, name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &st); err != nil {
-			return time.Time{}, fault.Path("statx", name, err)
-		}
-		if st.Mask&unix.STATX_BTIME == 0 {
-			return time.Time{}, nil
-		}
-		return p.config.FileTime(time.Unix(st.Btime.Sec, int64(st.Btime.Nsec)).UTC()), nil
-	})
-}
-
 // Bind records that a PV names the volume: the PV's name and reclaim policy, the claim if it
 // was not known, and the UID and the cluster of the binding. The volume is no orphan then.
 // Bind reports whether the record changed, and does nothing if the record has all of that.

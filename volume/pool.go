@@ -58,9 +58,6 @@ type Config struct {
 	// Step is called before each change to the disk, with its name; tests stop there. It
 	// must not call the pool. nil does nothing.
 	Step func(name string)
-	// FileTime returns what a time that the kernel wrote to the filesystem is by the clock of this
-	// process, with which it is compared; tests have invented clocks. nil returns the same.
-	FileTime func(time.Time) time.Time
 	// Mounted returns nil if Mount is a mount point of the host; tests have invented disks. nil asks
 	// the kernel.
 	Mounted func(dir string) error
@@ -114,9 +111,6 @@ func New(c Config) (*Pool, error) {
 	}
 	if c.Step == nil {
 		c.Step = func(string) {}
-	}
-	if c.FileTime == nil {
-		c.FileTime = func(t time.Time) time.Time { return t }
 	}
 	p := &Pool{config: c, path: filepath.Join("/", c.Path), trash: trash.New(c.PurgeRate, c.Step)}
 	p.records = record.NewStore(p.left)

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
@@ -184,17 +183,6 @@ func TestAdopt(t *testing.T) {
 	is(t, err, volume.ErrConflict)
 	if !there(filepath.Join(p.Path(), "v/data")) {
 		t.Error("the data is gone")
-	}
-}
-
-// The birth time of a directory is by the clock of the process, which may be an invented one.
-func TestBorn(t *testing.T) {
-	p := opened(t, volume.Config{Path: t.TempDir(), FileTime: func(of time.Time) time.Time { return of.Add(-24 * time.Hour) }})
-	write(t, filepath.Join(p.Path(), "v/data"), "x")
-	born, err := p.Born("v")
-	ok(t, err)
-	if age := time.Since(born); !born.IsZero() && (age < 24*time.Hour || age > 25*time.Hour) {
-		t.Errorf("it was made %v ago, want a day", age)
 	}
 }
 

@@ -87,8 +87,6 @@ type Outside struct {
 	Step func(string)
 	// Probe is the pause between probes of a pool; 0 is two seconds. A probe reads the mount table.
 	Probe time.Duration
-	// FileTime is that of volume.Config: a time of the kernel by the clock of the agent.
-	FileTime func(time.Time) time.Time
 	// Mounted is that of volume.Config: whether the disk of a pool is mounted at the directory.
 	Mounted func(dir string) error
 }
@@ -191,7 +189,7 @@ func (a *Agent) newPool(at DataDir) (pool *volume.Pool, err error) {
 		Reserve: contract.WholeBytes(&a.reserve), Overcommit: a.overcommit, PurgeRate: a.purgeRate,
 		EnableBtrfsQuota: a.btrfsQuota,
 		Holder:           fmt.Sprintf("hostpath-provisioner (CSI driver) on node %s (host %s)", a.nodeName, hostname()),
-		Step:             a.outside.Step, FileTime: a.outside.FileTime, Mounted: a.outside.Mounted,
+		Step:             a.outside.Step, Mounted: a.outside.Mounted,
 	}
 	if !a.driverOnly() {
 		c.Holder = provision.Holder(a.nodeName, hostname())

@@ -79,7 +79,6 @@ func (w *World) take(step string) (done bool) {
 			done = false
 		}
 	}()
-	w.clock.note()
 	w.revive()
 	w.raw.revive()
 	w.say("%s", step)

@@ -69,7 +69,7 @@ func (w *World) runAgent(p *process, args []string) error {
 	p.cancel = cancel
 	w.faults.living.Store(p.who, p)
 	if p.agent, err = agent.New(o, agent.Outside{Client: kubernetes.NewForConfigOrDie(w.API.Config(p.who)), Step: w.diskStep(p),
-		Probe: probe, FileTime: w.clock.of, Mounted: p.mounted}); err != nil {
+		Probe: probe, Mounted: p.mounted}); err != nil {
 		return err
 	}
 	a, done := p.agent, p.done

@@ -32,7 +32,6 @@ type World struct {
 
 	base  string // the directory of the nodes' disks
 	began time.Time
-	clock fileClock
 	nodes []*node
 	judge *judge
 	raw   *rawDisks
@@ -74,7 +73,6 @@ var policies = []string{"keep", "release", "delete"}
 // newWorld makes a cluster of that many nodes, whose agents and operator run.
 func newWorld(base string, nodes int, rnd *rand.Rand) *World {
 	w := &World{API: apiserver.New(), rnd: rnd, base: base, began: time.Now(), died: make(chan struct{}, 1)}
-	w.clock.note()
 	w.judge, w.raw = newJudge(w), newRawDisks(w)
 	w.faults.lag = map[string]time.Duration{}
 	w.API.Gate, w.API.Fault, w.API.Lag, w.API.Admit = w.gate, w.fault, w.late, w.admit
@@ -169,32 +167,6 @@ func (w *World) say(format string, args ...any) {
 	if os.Getenv("SIMULATE_LIVE") != "" {
 		fmt.Println(line)
 	}
-}
-
-// fileClock maps the times that the kernel wrote to the bubble's, whose hours take a second. The
-// kernel writes its own.
-type fileClock struct {
-	mu           sync.Mutex // guards both; never held while anything waits
-	kernel, here []time.Time
-}
-
-// note keeps that it is now here what it is now in the kernel.
-func (c *fileClock) note() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.kernel, c.here = append(c.kernel, kernelNow()), append(c.here, time.Now())
-}
-
-// of returns the time in the bubble when the kernel wrote t.
-func (c *fileClock) of(t time.Time) time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i := len(c.kernel) - 1; i >= 0; i-- {
-		if !t.Before(c.kernel[i]) {
-			return c.here[i].Add(t.Sub(c.kernel[i]))
-		}
-	}
-	return t
 }
 
 func kernelNow() time.Time {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -72,18 +71,24 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// A claim may be deleted while no provisioner runs, such as in the middle of the upgrade.
+// A claim may be deleted while no provisioner runs, such as in the middle of the upgrade. Its PV may
+// as well have been applied from a backup, to a copy of the directory: an event asks.
 func TestAdoptReleased(t *testing.T) {
 	t.Parallel()
 	s, a := waitingAgent(t)
 	claim := s.Create(harness.Claim{Node: a.Node.Name})
 	pv := older(s, olderPV(s, a, claim, harness.PVName(claim)))
 	s.Bound(claim)
-	time.Sleep(11 * time.Second) // one that is Released within ten seconds may have been applied from a backup
 	s.Delete(claim)
 	s.Released(pv.Name)
 	a.Restart()
 	a.AwaitReady()
+	told := func() error {
+		return onlyWarning(s, pv, harness.ReasonDelete, "not bound to a claim since", annDeleteVolume+"="+string(pv.UID))
+	}
+	s.Eventually("event", told)
+	s.Holds(a, "kept", func() error { return firstError(told(), harness.Exists(filepath.Join(a.Pool, pv.Name))) })
+	s.PatchPV(pv.Name, `{"metadata":{"annotations":{"`+annDeleteVolume+`":"`+string(pv.UID)+`"}}}`)
 	s.Gone(pv.Name)
 	s.Eventually("empty pool", func() error { return empty(s, a) })
 }

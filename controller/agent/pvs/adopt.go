@@ -47,11 +47,18 @@ func (p *PVs) syncUnknown(ctx context.Context, b *backend, pv *corev1.Persistent
 		p.refuse(ctx, pv, err)
 		return nil
 	}
+	v, err := pool.Get(directory)
+	if err != nil {
+		return err
+	}
+	if err := p.bind(ctx, pv, pool, v); err != nil {
+		return err
+	}
 	return p.annotate(ctx, pv, pool)
 }
 
-// adopt creates a record for the directory of a PV, and binds it to the PV, if the PV's backend
-// allows that. It allocates the claim's request: the PV's capacity may be that of the whole disk.
+// adopt creates a record for the directory of a PV, with the PV's name and no UID, if the PV's
+// backend allows that. It allocates the claim's request: the PV's capacity may be that of the whole disk.
 // The backend chooses the size if there is no claim.
 func (p *PVs) adopt(ctx context.Context, b *backend, pv *corev1.PersistentVolume, pool *volume.Pool,
 	directory string) error {

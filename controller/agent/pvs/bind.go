@@ -94,11 +94,11 @@ func (p *PVs) sync(ctx context.Context, name string) error {
 
 func (p *PVs) bind(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume) error {
 	binding := p.binding(pv, cmp.Or(ownerOf(pv), v.Owner))
-	if err := p.recognize(ctx, pv, pool, v.Record, &binding); err != nil {
+	if err := p.recognize(ctx, pv, v.Record, &binding); err != nil {
 		return err
 	}
 	if binding.UID == "" {
-		p.warnUndeletable(ctx, pv, p.mayDelete(pv, p.object(pv, pool, v.Record)))
+		p.warnUndeletable(ctx, pv, p.mayDelete(pv, p.object(pv, v.Record)))
 	}
 	changed, err := pool.Bind(v.Name, binding)
 	if changed {

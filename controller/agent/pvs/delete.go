@@ -111,6 +111,6 @@ func (p *PVs) deletable(pv *corev1.PersistentVolume, claim *corev1.PersistentVol
 	if err := d.backend.matches(v, pv); err != nil {
 		return d, err
 	}
-	d.object = p.object(pv, d.pool, v.Record)
+	d.object = p.object(pv, v.Record)
 	return d, p.mayDelete(pv, d.object)
 }

@@ -57,7 +57,7 @@ func TestDeleteReadsTheRecordAgain(t *testing.T) {
 }
 
 // TestDeleteWithoutRecord has the released PV of a directory that an older provisioner made: it is
-// deleted once it is adopted, and it is gone if the directory is.
+// deleted once it is adopted and confirmed, and it is gone if the directory is.
 func TestDeleteWithoutRecord(t *testing.T) {
 	for _, uuid := range []bool{false, true} {
 		c := newPVs(t)
@@ -82,6 +82,8 @@ func TestDeleteWithoutRecord(t *testing.T) {
 		if err := c.sync(t.Context(), pv.Name); err != nil {
 			t.Fatal(err)
 		}
+		pv = pv.DeepCopy()
+		pv.Annotations[contract.AnnDeleteVolume] = string(pv.UID)
 		for _, call := range []string{"first", "second"} {
 			if err := errors.Join(c.Deletable(pv), c.Delete(t.Context(), pv)); err != nil {
 				t.Errorf("%s call: %v", call, err)

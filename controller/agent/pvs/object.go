@@ -16,23 +16,18 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// livedAtLeast is how long a PV of an older provisioner was not Released. PVs that are applied
-// again are Released at once, and their directories may have been copied a moment before.
-const livedAtLeast = 10 * time.Second
-
-// object returns what identity.WhichObject needs of a PV and of the record that names it.
-func (p *PVs) object(pv *corev1.PersistentVolume, pool *volume.Pool, r record.Record) identity.Object {
+// object returns what identity.WhichObject needs of a PV and of the record that names it. The time
+// of an adopted volume is unknown: its record is younger than the volume, and a directory that was
+// copied to another disk is as young as the PV that is applied with it.
+func (p *PVs) object(pv *corev1.PersistentVolume, r record.Record) identity.Object {
 	o := identity.Object{
 		Recorded: r.PVUID, RecordedCluster: r.Cluster, NeverBound: r.State == record.Ready, Made: r.Created,
 		UID: string(pv.UID), Created: pv.CreationTimestamp.Time, Cluster: p.Node.Cluster(),
 		Successor: succeeds(pv, r.Migration.Finished()),
 		Confirmed: pv.UID != "" && pv.Annotations[contract.AnnDeleteVolume] == string(pv.UID),
 	}
-	if r.Adopted { // the record is younger than the volume
+	if r.Adopted {
 		o.Made = time.Time{}
-		if at := pv.Status.LastPhaseTransitionTime; !contract.Released(pv) || at == nil || at.Sub(o.Created) >= livedAtLeast {
-			o.Made, _ = pool.Born(r.Name) // an error leaves it unknown
-		}
 	}
 	return o
 }
@@ -49,9 +44,8 @@ func succeeds(pv *corev1.PersistentVolume, m *record.Migration) bool {
 // recognize sets the binding's UID if the volume is this PV's. It reads the claim of a Bound PV
 // from the API server if record and PV do not agree. The error is an errPending while the claim
 // is not bound yet, or an ErrNotReady.
-func (p *PVs) recognize(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, r record.Record,
-	b *volume.Binding) error {
-	found := identity.WhichObject(p.object(pv, pool, r))
+func (p *PVs) recognize(ctx context.Context, pv *corev1.PersistentVolume, r record.Record, b *volume.Binding) error {
+	found := identity.WhichObject(p.object(pv, r))
 	if found.Answer == identity.Ours && (r.PVUID == "" || r.PVUID == string(pv.UID)) {
 		b.UID = string(pv.UID)
 		return nil

@@ -303,33 +303,76 @@ func TestReplacedPVIsItsSuccessor(t *testing.T) {
 	}
 }
 
-// TestAdoptedPVAppliedAgain has the PV of an older provisioner. Only the directory shows when its
-// volume was made.
+// newAdopted has a directory without a record, and the PV of an older provisioner that names it.
+func newAdopted(t *testing.T) *life {
+	l := &life{PVs: newPVs(t), t: t, claim: classtest.Claim(testUID, "wait", "")}
+	l.pv = validPV(l.PVs, "wait")
+	l.pv.UID, l.pv.CreationTimestamp = "a", metav1.Now()
+	l.pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+	l.pool, l.name = l.Names(l.pv)
+	l.must(os.MkdirAll(filepath.Join(l.pool.Path(), l.name), 0o777))
+	return l
+}
+
+// TestAdoptedPVAppliedAgain has the PV of an older provisioner. Directories are copied to the disk of
+// a rebuilt cluster, and their PVs are applied again: they are as young as the directories, and get
+// the phase Released when the controller-manager gets to them. Only a claim proves that the volume
+// is in use here.
 func TestAdoptedPVAppliedAgain(t *testing.T) {
+	bound := func(l *life) { l.bound(); l.see() }
+	in := func(phase corev1.PersistentVolumePhase) func(*life) {
+		return func(l *life) {
+			l.claim, l.pv.Status.Phase = nil, phase
+			l.see()
+			late := metav1.NewTime(time.Now().Add(time.Hour)) // the controller-manager was away
+			l.pv.Status.LastPhaseTransitionTime = &late
+		}
+	}
 	for what, row := range map[string]struct {
-		created, released time.Duration // after the directory
-		deletes           bool
+		adopted func(*life)
+		later   func(*life)
+		deletes bool
 	}{
-		"released while no agent ran":      {time.Second, time.Hour, true},
-		"applied again":                    {time.Hour, 2 * time.Hour, false},
-		"directory copied, applied again":  {time.Minute, time.Minute, false},
-		"older than the directory":         {-time.Hour, time.Hour, false},
-		"the API server has no transition": {time.Second, 0, true},
+		"bound":                      {adopted: bound, deletes: true},
+		"not in a phase yet":         {adopted: in("")},
+		"pending":                    {adopted: in(corev1.VolumePending)},
+		"available":                  {adopted: in(corev1.VolumeAvailable)},
+		"released":                   {adopted: in(corev1.VolumeReleased)},
+		"bound to a claim that went": {adopted: in(corev1.VolumeBound)},
+		"bound later": {adopted: in(corev1.VolumeReleased), later: func(l *life) {
+			l.claim = classtest.Claim(testUID, "wait", "")
+			bound(l)
+		}, deletes: true},
+		"confirmed": {adopted: in(corev1.VolumeReleased), later: func(l *life) {
+			l.pv.Annotations[contract.AnnDeleteVolume] = "a"
+		}, deletes: true},
+		"recorded by an older version": {adopted: in(corev1.VolumePending), later: func(l *life) {
+			l.rewrite(func(r map[string]any) { r["pvUID"] = "a" })
+		}, deletes: true},
 	} {
-		l := newLife(t, "wait")
-		if _, err := l.pool.Adoptable(l.name); err == nil {
-			t.Fatal("it has no record")
+		l := newAdopted(t)
+		row.adopted(l)
+		if row.later != nil {
+			row.later(l)
 		}
-		l.rewrite(func(r map[string]any) { r["adopted"], r["state"] = true, record.Bound })
-		now := time.Now()
 		l.released()
-		l.pv.CreationTimestamp = metav1.NewTime(now.Add(row.created))
-		if row.released != 0 {
-			at := metav1.NewTime(now.Add(row.released))
-			l.pv.Status.LastPhaseTransitionTime = &at
-		}
-		if deleted, err := l.deletes(); deleted != row.deletes {
+		events := l.see()
+		deleted, err := l.deletes()
+		if deleted != row.deletes || !deleted && !errors.As(err, new(Kept)) {
 			t.Errorf("%s: deleted: %v, %v", what, deleted, err)
 		}
+		if deleted != (len(events) == 0) || !deleted && !strings.Contains(events[0], contract.AnnDeleteVolume+"=a") {
+			t.Errorf("%s: events %q", what, events)
+		}
+	}
+}
+
+// TestAdoptionRecordsTheObject: the PV of a claim may be Released right after its adoption.
+func TestAdoptionRecordsTheObject(t *testing.T) {
+	l := newAdopted(t)
+	l.bound()
+	l.see()
+	if r, _ := l.pool.Cached(l.name); r.PVUID != "a" || !r.Adopted {
+		t.Errorf("recorded %+v", r)
 	}
 }

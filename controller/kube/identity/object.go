@@ -26,7 +26,8 @@ type Object struct {
 	RecordedCluster string
 	// NeverBound is set if no agent has seen a PV of the volume.
 	NeverBound bool
-	// Made is when the volume was created; the zero value if that is unknown.
+	// Made is when the volume was created; the zero value if that is unknown, as of a directory that
+	// was adopted.
 	Made time.Time
 
 	// UID and Created are the PV's own.
@@ -69,17 +70,12 @@ func WhichObject(o Object) Finding {
 			"this cluster"}
 	case made || o.Successor:
 		return Finding{Answer: Ours}
+	case o.Made.IsZero():
+		return Finding{Unclear, "the record of the volume has no PV's UID, its directory was there before, and this PV was " +
+			"not bound to a claim since"}
 	}
 	return Finding{Unclear, fmt.Sprintf("the record of the volume has no PV's UID, and this PV, created %s, was not "+
-		"created with the volume%s",
-		o.Created.UTC().Format(time.RFC3339), madeAt(o.Made))}
-}
-
-func madeAt(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return ", " + t.UTC().Format(time.RFC3339)
+		"created with the volume, %s", o.Created.UTC().Format(time.RFC3339), o.Made.UTC().Format(time.RFC3339))}
 }
 
 // Home has the marks of a PV that name where its volume is. A mark that no agent recorded is "".

@@ -40,7 +40,7 @@ func TestWhichObject(t *testing.T) {
 		"older, eleven minutes":        {older, func(o *Object) { o.Created = made.Add(11 * time.Minute) }, Unclear, "was not created with"},
 		"older, clocks differ":         {older, func(o *Object) { o.Created = made.Add(-time.Minute) }, Ours, ""},
 		"older, before the volume":     {older, func(o *Object) { o.Created = made.Add(-time.Hour) }, Unclear, "was not created with"},
-		"older, of an unknown time":    {older, func(o *Object) { o.Made = time.Time{} }, Unclear, "was not created with the volume"},
+		"older, of an unknown time":    {older, func(o *Object) { o.Made = time.Time{} }, Unclear, "not bound to a claim since"},
 		"older, replaced":              {older, func(o *Object) { again(o); o.Successor = true }, Ours, ""},
 		"older, replaced elsewhere":    {older, func(o *Object) { again(o); o.Successor, o.Cluster = true, "there" }, Foreign, "another cluster"},
 		"older, another cluster":       {older, func(o *Object) { o.Cluster = "there" }, Foreign, "another cluster"},
