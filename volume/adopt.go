@@ -119,6 +119,30 @@ func (p *Pool) Bind(name string, b Binding) (changed bool, err error) {
 	})
 }
 
+// RecordPolicy writes the reclaim policy of the PV that the volume's record names, and nothing else:
+// a note that the volume is an orphan stays, and the PV does not count as seen. It is for a PV that
+// Bind cannot take, and for a volume that is set aside. It does nothing if the record has the policy.
+//
+// The error is ErrNotFound if there is no volume or its deletion was decided, ErrConflict if the
+// record names another PV, ErrMigrating while the PV is being replaced.
+func (p *Pool) RecordPolicy(name, pv, policy string) error {
+	return p.withAnyVolume("record the reclaim policy of volume", name, func(c *call) error {
+		r, ok := p.records.Get(name)
+		switch {
+		case !ok || r.State == record.Deleting:
+			return ErrNotFound
+		case !r.NamesPV(pv):
+			return recordedFor(r, record.Owner{}, pv)
+		case r.Migrating() != nil:
+			return r.Migrating()
+		case r.ReclaimPolicy == policy:
+			return nil
+		}
+		r.ReclaimPolicy = policy
+		return p.putFirst(c, "policy.record", r)
+	})
+}
+
 // Transfer gives the volume of the claim with UID from to b.Owner, whose PV it is, and binds it.
 // Size and data stay. It does nothing if the volume is b.Owner's and Bind would do nothing.
 //
@@ -176,8 +200,8 @@ func bind(r record.Record, b Binding) record.Record {
 // watched, in whole seconds, to the time for which the volume was watched. An empty why
 // removes the note, as Bind does. It does nothing if the record has all of that.
 //
-// A bound volume in place that neither Bind nor Transfer has seen since the pool was opened is
-// noted as Unseen: its PV went while no agent ran, maybe with another policy than the recorded one.
+// A bound volume that neither Bind nor Transfer has seen since the pool was opened is noted as
+// Unseen: its PV went while no agent ran, maybe with another policy than the recorded one.
 //
 // It also works on a volume that is set aside. The error is ErrNotFound if there is no volume.
 func (p *Pool) NoteOrphan(name, why string, watched time.Duration) (record.Record, error) {
@@ -195,7 +219,7 @@ func (p *Pool) NoteOrphan(name, why string, watched time.Duration) (record.Recor
 			r.Orphan = record.Orphan{}
 		case r.Orphan.Why == "":
 			_, seen := p.seen.Load(name)
-			r.Orphan = record.Orphan{Since: now(), Why: why, Unseen: r.State == record.Bound && !r.InTrash() && !seen}
+			r.Orphan = record.Orphan{Since: now(), Why: why, Unseen: r.State == record.Bound && !seen}
 		default:
 			r.Orphan = record.Orphan{Since: now(), Why: why, Unseen: r.Orphan.Unseen}
 		}

@@ -180,3 +180,53 @@ func TestUnseenOrphan(t *testing.T) {
 	}
 	consistent(t, p)
 }
+
+// A policy is recorded without the PV: the note stays, and the PV was not seen.
+func TestRecordPolicy(t *testing.T) {
+	p := newPool(t)
+	create(t, p, "a")
+	_, err := p.Bind("a", binding("a"))
+	ok(t, err)
+	purge(t, p) // writes the record
+	p = reopened(t, p)
+	noted, err := p.NoteOrphan("a", "the PV is gone", 0)
+	ok(t, err)
+	is(t, p.RecordPolicy("a", "another", "Retain"), volume.ErrConflict)
+	is(t, p.RecordPolicy("b", noted.PV, "Retain"), volume.ErrNotFound)
+	for range 2 {
+		ok(t, p.RecordPolicy("a", noted.PV, "Retain"))
+	}
+	want := noted
+	want.ReclaimPolicy = "Retain"
+	if got := onDisk(t, p, "a"); got != want || !got.Orphan.Unseen {
+		t.Errorf("recorded\n%+v, want\n%+v", got, want)
+	}
+	other, err := p.NoteOrphan("a", "the claim is gone too", 0)
+	ok(t, err)
+	if !other.Orphan.Unseen {
+		t.Error("the PV counts as seen")
+	}
+}
+
+// A deletion that was begun proves nothing about the policy that the PV has when it goes.
+func TestSetAsideIsUnseen(t *testing.T) {
+	for _, seen := range []bool{true, false} {
+		p := newPool(t)
+		create(t, p, "a")
+		_, err := p.Bind("a", binding("a"))
+		ok(t, err)
+		purge(t, p) // writes the record
+		r := onDisk(t, p, "a")
+		ok(t, p.Close())
+		ok(t, os.Rename(filepath.Join(p.Path(), "a"), filepath.Join(p.Path(), ".hostpath-provisioner/trash", r.Trash)))
+		p = opened(t, volume.Config{Path: p.Path()})
+		if seen {
+			ok(t, p.Restore("a"))
+			_, err := p.Bind("a", binding("a"))
+			ok(t, err)
+		}
+		if r, err := p.NoteOrphan("a", "the PV is gone", 0); err != nil || r.Orphan.Unseen == seen {
+			t.Errorf("seen: %v, noted %+v, %v", seen, r.Orphan, err)
+		}
+	}
+}

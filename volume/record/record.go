@@ -98,6 +98,10 @@ func (r Record) InPlace() bool { return !r.InTrash() && (r.State == Ready || r.S
 // InTrash reports whether the directory is in the trash, and may come back.
 func (r Record) InTrash() bool { return r.Aside || r.Returning != "" }
 
+// NamesPV reports whether the volume is that of a PV of this name. If a sidecar did not pass the name
+// on, it is the volume's name, because the sidecar gives both the same name.
+func (r Record) NamesPV(name string) bool { return !r.Ephemeral && cmp.Or(r.PV, r.Name) == name }
+
 // Same reports whether two records with one name are of one volume, and not of a later one.
 func (r Record) Same(other Record) bool {
 	return r.Created.Equal(other.Created) && r.Trash == other.Trash

@@ -15,9 +15,11 @@ import (
 )
 
 // A volume whose deletion was not finished, and whose PV is gone, is an orphan: it is reported and
-// stays in the trash, and --orphans=delete removes it. While it has a PV, that decides.
+// stays in the trash, and --orphans=delete removes it if the PV went while an agent ran. While it has
+// a PV, that decides.
 func TestUnfinishedDeletionIsReported(t *testing.T) {
-	for _, hasPV := range []bool{false, true} {
+	for _, row := range []struct{ hasPV, noted bool }{{}, {noted: true}, {hasPV: true}} {
+		hasPV := row.hasPV
 		says := answers{
 			"namespaces/kube-system": corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "here"}},
 			"persistentvolumes":      corev1.PersistentVolumeList{},
@@ -29,6 +31,11 @@ func TestUnfinishedDeletionIsReported(t *testing.T) {
 		o, v := orphaned(t, says)
 		o.Delete = false
 		pool := o.Pools.All()[0]
+		if row.noted {
+			if _, err := pool.NoteOrphan(v.Name, "its PV is gone", 0); err != nil {
+				t.Fatal(err)
+			}
+		}
 		setAside(t, pool, v)
 		entry := filepath.Join(pool.Path(), ".hostpath-provisioner/trash", v.Trash)
 		o.check(t.Context())
@@ -48,8 +55,8 @@ func TestUnfinishedDeletionIsReported(t *testing.T) {
 		}
 		o.Delete = true
 		o.check(t.Context())
-		if _, err := os.Stat(entry + ".json"); (err == nil) == hasPV {
-			t.Errorf("has a PV: %v; removed: %v", hasPV, err)
+		if _, err := os.Stat(entry + ".json"); (err == nil) != row.noted {
+			t.Errorf("%+v; removed: %v", row, err)
 		}
 	}
 }

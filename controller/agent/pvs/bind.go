@@ -44,6 +44,10 @@ func (p *PVs) sync(ctx context.Context, name string) error {
 	if pv == nil {
 		return p.syncVanished(ctx, name)
 	}
+	return errors.Join(p.syncSaved(ctx, pv), p.recordRetain(pv))
+}
+
+func (p *PVs) syncSaved(ctx context.Context, pv *corev1.PersistentVolume) error {
 	b := p.backendOf(pv)
 	if b == nil {
 		p.warnUnserved(ctx, pv)

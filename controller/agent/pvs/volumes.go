@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -52,10 +53,15 @@ func (p *PVs) Validate(ctx context.Context, pv *corev1.PersistentVolume,
 
 // CheckRecorded returns an error while the record of a PV's volume may have another reclaim policy
 // than the PV, because its pool is not ready for example: the PV must not go before, since the
-// record then decides about the volume. It returns nil for a PV without a volume of this node, and
-// during a migration.
+// record then decides about the volume. A PV with policy Retain waits also if the agent refuses it,
+// or its volume is set aside: recordRetain writes the policy. CheckRecorded returns nil for a PV
+// without a volume of this node, and during a migration.
 func (p *PVs) CheckRecorded(pv *corev1.PersistentVolume) error {
 	_, v, err := p.volumeOf(pv)
+	pool, r, lacks := p.lacksRetain(pv)
+	if lacks {
+		v.Record, err = r, pool.Ready()
+	}
 	switch policy := string(pv.Spec.PersistentVolumeReclaimPolicy); {
 	case errors.Is(err, volume.ErrNotReady):
 		return fmt.Errorf("the finalizer stays until the reclaim policy %s is recorded: %w; if the pool never returns: "+
@@ -65,6 +71,44 @@ func (p *PVs) CheckRecorded(pv *corev1.PersistentVolume) error {
 			v.ReclaimPolicy)
 	}
 	return nil
+}
+
+// recordRetain writes the policy of a PV with Retain to the record that names it, whatever else is
+// wrong with the PV: the agent may refuse it, and an administrator who wants its data sets Retain
+// before he removes it. A policy Delete is recorded with a PV that is bound to its record alone.
+func (p *PVs) recordRetain(pv *corev1.PersistentVolume) error {
+	pool, r, ok := p.lacksRetain(pv)
+	if !ok {
+		return nil
+	}
+	err := pool.RecordPolicy(r.Name, pv.Name, string(corev1.PersistentVolumeReclaimRetain))
+	if errors.Is(err, volume.ErrNotFound) || errors.Is(err, volume.ErrMigrating) { // since
+		return nil
+	}
+	return err
+}
+
+// lacksRetain returns the record that names a PV with policy Retain and has another policy. ok is
+// false if there is none in a pool of this agent, if the PV certainly names another volume, and
+// during a migration.
+func (p *PVs) lacksRetain(pv *corev1.PersistentVolume) (pool *volume.Pool, r record.Record, ok bool) {
+	if pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+		return nil, r, false
+	}
+	names := strings.Split(contract.DirectoryOf(pv), "/")
+	if source := pv.Spec.CSI; source != nil {
+		names = []string{source.VolumeHandle}
+	}
+	for _, pool := range p.Pools.All() {
+		for _, name := range names {
+			r, ok := pool.Cached(name)
+			if ok && r.NamesPV(pv.Name) && r.State != record.Deleting && r.Migrating() == nil &&
+				r.ReclaimPolicy != string(corev1.PersistentVolumeReclaimRetain) && !p.NamesOther(pv, pool, name) {
+				return pool, r, true
+			}
+		}
+	}
+	return nil, r, false
 }
 
 func (p *PVs) volumeOf(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
