@@ -58,8 +58,7 @@ func (p *PVs) syncUnknown(ctx context.Context, b *backend, pv *corev1.Persistent
 }
 
 // adopt creates a record for the directory of a PV, with the PV's name and no UID, if the PV's
-// backend allows that. It allocates the claim's request: the PV's capacity may be that of the whole disk.
-// The backend chooses the size if there is no claim.
+// backend allows that. It allocates what bytesOf returns.
 func (p *PVs) adopt(ctx context.Context, b *backend, pv *corev1.PersistentVolume, pool *volume.Pool,
 	directory string) error {
 	if err := b.Adoptable(pv, pool, directory); err != nil {
@@ -70,7 +69,7 @@ func (p *PVs) adopt(ctx context.Context, b *backend, pv *corev1.PersistentVolume
 	if err := p.nodes.whose(marks, p.Node); err != nil {
 		return err
 	}
-	bytes, err := p.requestedBytes(ctx, pv, b.defaultBytes(pv))
+	bytes, err := p.bytesOf(ctx, b, pv, pool)
 	if err != nil {
 		return err
 	}
@@ -90,13 +89,25 @@ func (p *PVs) adoption(pv *corev1.PersistentVolume, directory string, bytes int6
 	}
 }
 
-// requestedBytes returns the request of the PV's claim, and defaultBytes if there is no claim.
-func (p *PVs) requestedBytes(ctx context.Context, pv *corev1.PersistentVolume, defaultBytes int64) (int64, error) {
-	claim, err := live.ClaimOf(ctx, p.Client, pv)
-	if claim == nil || err != nil {
-		return defaultBytes, err
+// bytesOf returns how many bytes to allocate for an adopted volume. It is what the claim requests, as
+// long as the PV has that much: what exceeds the PV's capacity is a growth that no provisioner
+// served. Without a claim it is the PV's capacity. It is 0 if the capacity is that of the whole
+// filesystem, so that the volume's size is not known; its data then counts as external.
+func (p *PVs) bytesOf(ctx context.Context, b *backend, pv *corev1.PersistentVolume, pool *volume.Pool) (int64, error) {
+	capacity := contract.WholeBytes(pv.Spec.Capacity.Storage())
+	switch claim, err := live.ClaimOf(ctx, p.Client, pv); {
+	case err != nil:
+		return 0, err
+	case claim != nil && contract.Bytes(claim) <= capacity:
+		return contract.Bytes(claim), nil
+	case b.showsWholeDisk(pv):
+		return 0, nil
 	}
-	return contract.Bytes(claim), nil
+	space, err := pool.Space()
+	if whole := contract.WholeDisk(space.Total, 0); err != nil || capacity >= whole.Value() {
+		return 0, err
+	}
+	return capacity, nil
 }
 
 // ownerOf returns the claim that a PV names by its UID. The Owner is empty if there is none.

@@ -74,14 +74,10 @@ func (b *backend) matches(v volume.Volume, pv *corev1.PersistentVolume) error {
 	return matches(v, pv)
 }
 
-// defaultBytes returns how many bytes to allocate for an adopted volume without a claim. The
-// capacity of a CSI PV with a pool UUID is the size of its volume: an older provisioner wrote no
-// UUID, and the capacity of the whole disk.
-func (b *backend) defaultBytes(pv *corev1.PersistentVolume) int64 {
-	if b.IsCSI && hasPoolUUID(pv) {
-		return contract.WholeBytes(pv.Spec.Capacity.Storage())
-	}
-	return 0
+// showsWholeDisk reports whether the provisioner that made a PV wrote the capacity of the whole disk,
+// as the older versions of these did, which wrote no pool UUID. The disk may have had another size.
+func (b *backend) showsWholeDisk(pv *corev1.PersistentVolume) bool {
+	return !hasPoolUUID(pv) && (b.IsCSI || b.Provisioner == contract.HostPathProvisioner)
 }
 
 // matches returns nil if the volume's record names a valid PV, and the PV names the record's claim

@@ -102,14 +102,6 @@ func TestAdoptableCSI(t *testing.T) {
 	if c.backendOf(hostPath).Adoptable(hostPath, pool, "backup.2024") == nil {
 		t.Error("a hostPath PV with the pool's UUID adopts any directory")
 	}
-	for what, row := range map[string]struct {
-		pv   *corev1.PersistentVolume
-		want int64
-	}{"by hand": {annotated, 3 << 30}, "an older driver's": {older, 0}, "hostPath": {hostPath, 0}} {
-		if got := c.backendOf(row.pv).defaultBytes(row.pv); got != row.want {
-			t.Errorf("%s: %d bytes allocated, want %d", what, got, row.want)
-		}
-	}
 }
 
 // TestHandmade adopts a PV that an administrator wrote, without a claim. A claim is bound
