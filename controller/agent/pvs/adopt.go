@@ -104,7 +104,7 @@ func (p *PVs) bytesOf(ctx context.Context, b *backend, pv *corev1.PersistentVolu
 		return 0, nil
 	}
 	space, err := pool.Space()
-	if whole := contract.WholeDisk(space.Total, 0); err != nil || capacity >= whole.Value() {
+	if whole := contract.WholeDisk(space.Total, 0); err != nil || capacity >= contract.WholeBytes(&whole) {
 		return 0, err
 	}
 	return capacity, nil
