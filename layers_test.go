@@ -98,6 +98,8 @@ var arrows = []struct {
 		why: "the resource is described without a way to serve it"},
 	{from: "controller", never: []string{module + "/cmd", module + "/e2e"},
 		why: "arrows go from cmd to controller"},
+	{from: "controller/operator/apply", never: []string{module + "/controller", module + "/cmd"},
+		why: "an object is applied without knowing what it is for"},
 	{from: "controller/simulation/apiserver", never: []string{module},
 		why: "the simulated API server knows Kubernetes, and nothing of the product"},
 	{from: "controller/kube/contract", never: []string{module + "/controller", module + "/cmd", module + "/volume/volumequota", module + "/volume/file",

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 )
 
 // A holder that outlives the resource keeps what Kubernetes needs to create its pod again: the
@@ -19,7 +21,7 @@ func TestAccountOfHoldersThatStay(t *testing.T) {
 	scc := &unstructured.Unstructured{}
 	scc.SetGroupVersionKind(constraintsKind)
 	scc.SetName(agentConstraints)
-	scc.SetLabels(map[string]string{managedBy: owner})
+	scc.SetLabels(map[string]string{apply.ManagedBy: apply.Owner})
 	o := installedOn(t, "n1")
 	o.add(scc.DeepCopy())
 	pv := pvOf("b")

@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/tlsprofile"
 )
 
@@ -97,33 +96,10 @@ func TestPullSecretsStay(t *testing.T) {
 	}
 }
 
-// The fields that are shared are those of their kind, with all that lies in them, and no others.
-func TestSharedFields(t *testing.T) {
-	hook := `{"f:webhooks":{"k:{\"name\":\"x\"}":{%s}}}`
-	for _, row := range []struct {
-		kind, fields string
-		taken        bool
-	}{
-		{"ServiceAccount", `{"f:imagePullSecrets":{},"f:secrets":{}}`, false},
-		{"ServiceAccount", `{"f:imagePullSecrets":{"k:{\"name\":\"x-dockercfg\"}":{}}}`, false},
-		{"ServiceAccount", `{"f:automountServiceAccountToken":{}}`, true},
-		{"Role", `{"f:secrets":{}}`, true},
-		{"ValidatingWebhookConfiguration", fmt.Sprintf(hook, `"f:clientConfig":{"f:caBundle":{}}`), false},
-		{"ValidatingWebhookConfiguration", fmt.Sprintf(hook, `"f:namespaceSelector":{"f:matchExpressions":{}}`), false},
-		{"ValidatingWebhookConfiguration", fmt.Sprintf(hook, `"f:failurePolicy":{}`), true},
-		{"ValidatingWebhookConfiguration", fmt.Sprintf(hook, `"f:clientConfig":{"f:url":{}}`), true},
-	} {
-		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": row.kind}}
-		o.SetManagedFields([]metav1.ManagedFieldsEntry{managed("someone", metav1.ManagedFieldsOperationUpdate, "", row.fields)})
-		if got, err := foreignFields(o); err != nil || (got != nil) != row.taken {
-			t.Errorf("%s %s: taken over %v, %v", row.kind, row.fields, got != nil, err)
-		}
-	}
-}
-
 // An object that is changed after each repair is repaired less and less often, with an event for
 // each delay; others are repaired at once, and so is this one once the changes have ended.
 func TestContestedObject(t *testing.T) {
+	const repairedAtOnce, longestDelay, forgotten = 10, 10 * time.Minute, 20 * time.Minute // those of package apply
 	w := contend(t)
 	w.pass()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "hostpath-provisioner-admin-csi"}}
@@ -169,7 +145,7 @@ func TestContestedObject(t *testing.T) {
 // what it left otherwise.
 func TestAnotherInstallation(t *testing.T) {
 	binding := func(namespace string) *rbacv1.ClusterRoleBinding {
-		return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: bindingName, Labels: map[string]string{managedBy: owner}},
+		return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: bindingName, Labels: map[string]string{apply.ManagedBy: apply.Owner}},
 			RoleRef:  rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: bindingName},
 			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: bindingName, Namespace: namespace}}}
 	}

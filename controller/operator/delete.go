@@ -91,7 +91,7 @@ func (r *Reconciler) removeRest(ctx context.Context, cr *v1beta1.HostPathProvisi
 		for _, account := range all {
 			account.SetOwnerReferences(nil)
 		}
-		if err := r.applier.apply(ctx, cr, all...); err != nil {
+		if err := r.applier.Apply(ctx, cr, all...); err != nil {
 			return "", err
 		}
 		kinds = slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return kind == "ServiceAccount" })
@@ -191,14 +191,14 @@ func (r *Reconciler) removeAll(ctx context.Context, cr *v1beta1.HostPathProvisio
 		return slices.Index(kinds, a.GetKind()) - slices.Index(kinds, b.GetKind())
 	})
 	for _, o := range objects {
-		have, err := r.applier.read(ctx, o)
+		have, err := r.applier.Read(ctx, o)
 		switch {
 		case apierrors.IsNotFound(err):
 			continue
 		case err != nil:
 			return "", err
 		case have.GetDeletionTimestamp() == nil:
-			if err := r.applier.delete(ctx, have); err != nil {
+			if err := r.applier.Delete(ctx, have); err != nil {
 				return "", err
 			}
 		}

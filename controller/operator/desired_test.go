@@ -15,6 +15,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/operator/agentstatus"
+	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 )
 
@@ -32,7 +33,7 @@ func pod(t *testing.T, spec v1beta1.HostPathProvisionerSpec) corev1.PodSpec {
 			t.Errorf("%s in %s with owners %v", o.GetKind(), ns, o.GetOwnerReferences())
 		}
 		for key, want := range map[string]string{"k8s-app": "hostpath-provisioner", "app.kubernetes.io/part-of": "whole",
-			"app.kubernetes.io/version": "v2", managedBy: owner, "app.kubernetes.io/component": "storage"} {
+			"app.kubernetes.io/version": "v2", apply.ManagedBy: apply.Owner, "app.kubernetes.io/component": "storage"} {
 			if got := o.GetLabels()[key]; got != want {
 				t.Errorf("%s: label %s is %q, want %q", o.GetKind(), key, got, want)
 			}

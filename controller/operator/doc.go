@@ -11,9 +11,7 @@
 //	desired.go       the objects that a resource asks for
 //	configmap.go     which settings the ConfigMap may have
 //	tune.go          what these settings change
-//	apply.go         the applier: compares an object with the cluster's, and applies it
-//	takeover.go      takes fields over from others, and replaces what cannot be changed
-//	contest.go       delays writes of objects that others change back
+//	patience.go      errors that end by themselves
 //	agents.go        reads the agents, which agentstatus judges
 //	status.go        the verdict, the states of the pools
 //	conditions.go    the conditions of each reason

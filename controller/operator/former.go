@@ -11,9 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 )
 
 // older are the objects of the existing operator that one agent for both kinds of volumes replaces,
@@ -24,9 +26,6 @@ var older = []struct{ apiVersion, kind, name string }{
 	{"rbac.authorization.k8s.io/v1", "ClusterRole", "hostpath-provisioner"},
 	{"v1", "ServiceAccount", "hostpath-provisioner-admin"},
 }
-
-// managedBy is the label of what an operator installed.
-const managedBy = "app.kubernetes.io/managed-by"
 
 // removeFormer removes what the agents replace. It returns what has to be gone before they are
 // installed, or "", and the nodes that get no agent yet: a pod of a former agent is there. Two
@@ -89,12 +88,12 @@ func (r *Reconciler) removeOlder(ctx context.Context) (*unstructured.Unstructure
 		}
 		err := r.Client.Get(ctx, key, o)
 		switch {
-		case apierrors.IsNotFound(err), err == nil && o.GetLabels()[managedBy] != owner:
+		case apierrors.IsNotFound(err), err == nil && o.GetLabels()[apply.ManagedBy] != apply.Owner:
 			continue
 		case err != nil:
 			return nil, err
 		case o.GetDeletionTimestamp() == nil:
-			if err := r.applier.delete(ctx, o); err != nil {
+			if err := r.applier.Delete(ctx, o); err != nil {
 				return nil, err
 			}
 		}

@@ -140,7 +140,7 @@ func TestErrorsThatPass(t *testing.T) {
 					}
 					return c.Get(ctx, key, o, opts...)
 				}})
-			w.r.Client, w.r.applier.client = through, through
+			w.r.Client, w.r.applier = through, w.r.applier.Through(through)
 			reason := func() string {
 				_, _ = w.r.Reconcile(t.Context(), requestOf("hpp"))
 				cr := &v1beta1.HostPathProvisioner{}
@@ -211,7 +211,7 @@ func TestWebhookFailsWhileVolumesAreInUse(t *testing.T) {
 			}
 			return c.Get(ctx, key, o, opts...)
 		}})
-	w.r.Client, w.r.applier.client = through, through
+	w.r.Client, w.r.applier = through, w.r.applier.Through(through)
 	if _, err := w.r.Reconcile(t.Context(), requestOf("hpp")); err == nil || !strings.Contains(err.Error(), "no answer") {
 		t.Errorf("the pass returned %v", err)
 	}
@@ -221,7 +221,7 @@ func TestWebhookFailsWhileVolumesAreInUse(t *testing.T) {
 	if err := w.c.Get(t.Context(), client.ObjectKeyFromObject(cr), cr); err != nil || progress(cr.Status).Reason == "VolumesInUse" {
 		t.Errorf("%+v, %v", progress(cr.Status), err)
 	}
-	w.r.Client, w.r.applier.client = w.c, w.c
+	w.r.Client, w.r.applier = w.c, w.r.applier.Through(w.c)
 	w.pass()
 	if err := w.c.Get(t.Context(), client.ObjectKeyFromObject(cr), cr); err != nil || progress(cr.Status).Reason != "VolumesInUse" {
 		t.Errorf("%+v, %v", progress(cr.Status), err)

@@ -33,6 +33,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
+	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 	"kubevirt.io/hostpath-provisioner/controller/operator/nodegone"
 	"kubevirt.io/hostpath-provisioner/controller/operator/templatenodes"
@@ -90,7 +91,7 @@ func (s Settings) RunIn(ctx context.Context, config *rest.Config, outside Outsid
 		return err
 	}
 	templates := &templatenodes.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: r.Events,
-		Owner: owner, Labels: s.labels(), Other: r.other,
+		Owner: apply.Owner, Labels: s.installation().Labels(), Other: r.other,
 		Served: func(ctx context.Context) (*v1beta1.HostPathProvisioner, error) { return served(ctx, mgr.GetClient()) }}
 	if err := templates.Register(mgr); err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
 	"kubevirt.io/hostpath-provisioner/controller/operator/agentstatus"
+	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/metrics"
 	"kubevirt.io/hostpath-provisioner/controller/operator/optional"
 	"kubevirt.io/hostpath-provisioner/manifests/monitoring"
@@ -75,9 +76,7 @@ func (r *Reconciler) applyOptional(ctx context.Context, through client.Client,
 	if err != nil {
 		return err
 	}
-	other := r.applier
-	other.client = through
-	err = other.apply(ctx, cr, objects...)
+	err = r.applier.Through(through).Apply(ctx, cr, objects...)
 	if apierrors.IsConflict(err) { // the cache is behind; what changed comes as an event
 		return nil
 	}
@@ -90,7 +89,7 @@ func (s Settings) monitored(cr *v1beta1.HostPathProvisioner) (all []*unstructure
 	for _, text := range []string{monitoring.RBAC, monitoring.Service, monitoring.ServiceMonitor,
 		monitoring.PrometheusRule} {
 		for document := range bytes.SplitSeq([]byte(text), []byte("\n---\n")) {
-			o, err := parse(document)
+			o, err := apply.Parse(document)
 			if err != nil {
 				return nil, fmt.Errorf("read the monitoring objects: %w", err)
 			}
@@ -99,7 +98,7 @@ func (s Settings) monitored(cr *v1beta1.HostPathProvisioner) (all []*unstructure
 					return nil, err
 				}
 			}
-			s.own(o, cr)
+			s.installation().Own(o, cr)
 			if subjects, found, _ := unstructured.NestedSlice(o.Object, "subjects"); found { // the account of Prometheus
 				subjects[0].(map[string]any)["namespace"] = s.Monitoring
 				o.Object["subjects"] = subjects

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 )
 
 // monitoredBy returns the monitoring objects of an operator with these settings, by kind.
@@ -22,7 +23,7 @@ func monitoredBy(t *testing.T, s Settings) map[string]*unstructured.Unstructured
 	all := map[string]*unstructured.Unstructured{}
 	for _, o := range objects {
 		all[o.GetKind()] = o
-		if o.GetNamespace() != s.Namespace || len(o.GetOwnerReferences()) != 1 || o.GetLabels()[managedBy] != owner ||
+		if o.GetNamespace() != s.Namespace || len(o.GetOwnerReferences()) != 1 || o.GetLabels()[apply.ManagedBy] != apply.Owner ||
 			o.GetLabels()["prometheus.hostpathprovisioner.kubevirt.io"] != "true" {
 			t.Errorf("%s: metadata %v", o.GetKind(), o.Object["metadata"])
 		}

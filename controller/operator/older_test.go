@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 )
 
 // without returns the nodes that the agents' DaemonSet leaves out, and whether there is one.
@@ -37,7 +38,7 @@ func TestTakeOverBesideADeadNode(t *testing.T) {
 	node := func(name string, ready corev1.ConditionStatus) *corev1.Node {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
 	}
-	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "hostpath-provisioner", UID: "old", Labels: map[string]string{managedBy: owner},
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "hostpath-provisioner", UID: "old", Labels: map[string]string{apply.ManagedBy: apply.Owner},
 		Finalizers: []string{metav1.FinalizerDeleteDependents}}}
 	pod := func(node string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "old-" + node, Finalizers: []string{"test/hangs"},
@@ -176,7 +177,7 @@ func TestNotOn(t *testing.T) {
 // pod of an earlier one that nothing can end: they run there already.
 func TestInstalledAgentsStay(t *testing.T) {
 	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: daemonSetName, UID: "now"}}
-	old := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "hostpath-provisioner", UID: "old", Labels: map[string]string{managedBy: owner},
+	old := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "hostpath-provisioner", UID: "old", Labels: map[string]string{apply.ManagedBy: apply.Owner},
 		Finalizers: []string{metav1.FinalizerDeleteDependents}}}
 	before := set.DeepCopy()
 	before.UID = "before"

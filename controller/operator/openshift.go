@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/optional"
 	"kubevirt.io/hostpath-provisioner/controller/operator/tlsprofile"
 	openshiftcsi "kubevirt.io/hostpath-provisioner/manifests/openshift-csi"
@@ -40,12 +41,12 @@ func (r *Reconciler) keepConstraints(mgr ctrl.Manager) error {
 
 // constraints returns those of all pods that the operator makes.
 func (s Settings) constraints(*v1beta1.HostPathProvisioner) ([]*unstructured.Unstructured, error) {
-	o, err := parse(openshiftcsi.Constraints)
+	o, err := apply.Parse(openshiftcsi.Constraints)
 	if err != nil {
 		return nil, fmt.Errorf("read the constraints: %w", err)
 	}
 	openshiftcsi.ForOperator(o.Object, s.Namespace)
-	s.own(o, nil)
+	s.installation().Own(o, nil)
 	return []*unstructured.Unstructured{o}, nil
 }
 
@@ -56,7 +57,7 @@ func (r *Reconciler) removeConstraints(ctx context.Context, from client.Reader, 
 	o.SetGroupVersionKind(constraintsKind)
 	err := from.Get(ctx, client.ObjectKey{Name: name}, o)
 	switch {
-	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err) || err == nil && o.GetLabels()[managedBy] != owner:
+	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err) || err == nil && o.GetLabels()[apply.ManagedBy] != apply.Owner:
 		return nil
 	case err != nil:
 		return fmt.Errorf("read SecurityContextConstraints %s: %w", name, err)

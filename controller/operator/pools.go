@@ -18,6 +18,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/operator/agentstatus"
+	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
@@ -149,11 +150,11 @@ func volumeName(pool string) string {
 // resource is deleted: a deletion in the foreground would delete them first.
 func (r *Reconciler) claimPools(cr *v1beta1.HostPathProvisioner, record *poolrecord.Record) *claimpools.Reconciler {
 	wanted := func(o client.Object) (*unstructured.Unstructured, error) {
-		want, err := toApply(o)
+		want, err := apply.ToApply(o)
 		if err != nil {
 			return nil, err
 		}
-		r.own(want, cr)
+		r.installation().Own(want, cr)
 		if cr.DeletionTimestamp != nil {
 			want.SetOwnerReferences(nil)
 		}
@@ -173,14 +174,14 @@ func (r *Reconciler) claimPools(cr *v1beta1.HostPathProvisioner, record *poolrec
 			if err != nil {
 				return err
 			}
-			return r.applier.apply(ctx, cr, want)
+			return r.applier.Apply(ctx, cr, want)
 		},
 		Differs: func(ctx context.Context, o client.Object) (bool, error) {
 			want, err := wanted(o)
 			if err != nil {
 				return false, err
 			}
-			return r.applier.differs(ctx, want)
+			return r.applier.Differs(ctx, want)
 		},
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
+	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/tlsprofile"
 )
 
@@ -42,7 +43,7 @@ type Reconciler struct {
 	// Now is the time of conditions.
 	Now func() time.Time
 
-	applier applier
+	applier apply.Applier
 	// counted is what PVs used when they were counted last.
 	counted countedUsage
 	// troubledSince is when steps began to fail for a reason that ends by itself, else zero.
@@ -54,7 +55,7 @@ type Reconciler struct {
 func newReconciler(s Settings, cached client.Client, live client.Reader, recorder events.EventRecorder,
 	profile *tlsprofile.Source, now func() time.Time) *Reconciler {
 	return &Reconciler{Settings: s, Client: cached, Live: live, Events: recorder, Profile: profile, Now: now,
-		applier: applier{cached, recorder, now, &contest{objects: map[string]*disputed{}}}}
+		applier: apply.New(cached, recorder, now)}
 }
 
 // Reconcile does the next steps for the resource of that name. An error is shown in the resource's
@@ -119,7 +120,7 @@ func (r *Reconciler) install(ctx context.Context, cr *v1beta1.HostPathProvisione
 	if !a.Counting {
 		err = r.writeStatus(ctx, cr, r.judge(cr, l, a))
 	}
-	return soonest(l.again(), l.claims.Again, a.again(), r.applier.again()), err
+	return soonest(l.again(), l.claims.Again, a.again(), r.applier.Again()), err
 }
 
 // applyAgents brings the agents and the disks of their pools to what the resource asks for:
@@ -179,7 +180,7 @@ func (r *Reconciler) applyWebhook(ctx context.Context, cr *v1beta1.HostPathProvi
 	if err := trust(configuration, authorities); err != nil {
 		return err
 	}
-	return r.applier.apply(ctx, cr, objects...)
+	return r.applier.Apply(ctx, cr, objects...)
 }
 
 func (r *Reconciler) addFinalizer(ctx context.Context, cr *v1beta1.HostPathProvisioner) error {
@@ -203,7 +204,7 @@ func (r *Reconciler) applyLayout(ctx context.Context, cr *v1beta1.HostPathProvis
 	if err != nil {
 		return 0, err
 	}
-	if err := r.applier.apply(ctx, cr, objects...); err != nil {
+	if err := r.applier.Apply(ctx, cr, objects...); err != nil {
 		return 0, err
 	}
 	for _, o := range objects {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/tlsprofile"
 )
 
@@ -33,6 +34,11 @@ type Settings struct {
 	Runbooks string
 	// TLS has the settings of the environment, which precede those of the cluster.
 	TLS tlsprofile.Profile
+}
+
+// installation returns what the objects that the operator applies have in common.
+func (s Settings) installation() apply.Installation {
+	return apply.Installation{Namespace: s.Namespace, PartOf: s.PartOf, Installer: s.Installer}
 }
 
 // ignoredImages are variables of the existing operator for containers that the agent does not need.

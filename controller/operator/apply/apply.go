@@ -1,4 +1,4 @@
-package operator
+package apply
 
 import (
 	"cmp"
@@ -19,8 +19,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 )
 
-// owner is the field owner of all that the operator applies.
-const owner = "hostpath-provisioner-operator"
+// Owner is the field owner of all that the operator applies.
+const Owner = "hostpath-provisioner-operator"
 
 type outcome string
 
@@ -32,20 +32,31 @@ const (
 	delayed   outcome = "Delay"   // others change the object again and again; a later pass writes it
 )
 
-// applier makes objects of the cluster the desired ones. It writes under one field owner, records
+// Applier makes objects of the cluster the desired ones. It writes under one field owner, records
 // an event for each write, and writes an object that others change back less and less often.
-type applier struct {
+type Applier struct {
 	client  client.Client
 	events  events.EventRecorder
 	now     func() time.Time
 	contest *contest
 }
 
-// apply applies the objects in order.
-func (a applier) apply(ctx context.Context, cr *v1beta1.HostPathProvisioner,
+// New returns an Applier that reads and writes through the client, and has written nothing yet.
+func New(through client.Client, recorder events.EventRecorder, now func() time.Time) Applier {
+	return Applier{through, recorder, now, &contest{objects: map[string]*disputed{}}}
+}
+
+// Through returns the applier with another client. What it writes counts as written by both.
+func (a Applier) Through(other client.Client) Applier {
+	a.client = other
+	return a
+}
+
+// Apply applies the objects in order.
+func (a Applier) Apply(ctx context.Context, cr *v1beta1.HostPathProvisioner,
 	objects ...*unstructured.Unstructured) error {
 	for _, want := range objects {
-		if err := seal(want); err != nil {
+		if err := Seal(want); err != nil {
 			return fmt.Errorf("encode %s: %w", want.GetKind(), err)
 		}
 		did, err := a.applyOne(ctx, cr, want)
@@ -68,9 +79,9 @@ func (a applier) apply(ctx context.Context, cr *v1beta1.HostPathProvisioner,
 // applyOne writes nothing if the object does not differ. Labels, annotations and finalizers of
 // others stay, and so do the fields that are shared; other fields that others set are removed.
 // After a write, want has the new generation.
-func (a applier) applyOne(ctx context.Context, cr *v1beta1.HostPathProvisioner,
+func (a Applier) applyOne(ctx context.Context, cr *v1beta1.HostPathProvisioner,
 	want *unstructured.Unstructured) (outcome, error) {
-	have, err := a.read(ctx, want)
+	have, err := a.Read(ctx, want)
 	switch {
 	case apierrors.IsNotFound(err):
 		return a.unlessContested(cr, want, have, created, func() error { return a.write(ctx, want) })
@@ -81,7 +92,7 @@ func (a applier) applyOne(ctx context.Context, cr *v1beta1.HostPathProvisioner,
 	case !replaceable(want, have):
 		return a.unlessContested(cr, want, have, replaced, func() error {
 			want.SetGeneration(have.GetGeneration() + 1) // that of an object with a deletion timestamp
-			return a.delete(ctx, have)
+			return a.Delete(ctx, have)
 		})
 	}
 	foreign, err := foreignFields(have)
@@ -101,21 +112,21 @@ func (a applier) applyOne(ctx context.Context, cr *v1beta1.HostPathProvisioner,
 	})
 }
 
-// differs reports whether apply would change the object, which exists.
-func (a applier) differs(ctx context.Context, want *unstructured.Unstructured) (bool, error) {
-	have, err := a.read(ctx, want)
+// Differs reports whether apply would change the object, which exists.
+func (a Applier) Differs(ctx context.Context, want *unstructured.Unstructured) (bool, error) {
+	have, err := a.Read(ctx, want)
 	if err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
-	if err := seal(want); err != nil {
+	if err := Seal(want); err != nil {
 		return false, err
 	}
 	foreign, err := foreignFields(have)
 	return foreign != nil || !same(want, have), err
 }
 
-// read returns the cluster's object of that kind and name.
-func (a applier) read(ctx context.Context, like *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// Read returns the cluster's object of that kind and name.
+func (a Applier) Read(ctx context.Context, like *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	have := &unstructured.Unstructured{}
 	have.SetGroupVersionKind(like.GroupVersionKind())
 	return have, a.client.Get(ctx, client.ObjectKeyFromObject(like), have)
@@ -123,7 +134,7 @@ func (a applier) read(ctx context.Context, like *unstructured.Unstructured) (*un
 
 // unlessContested calls write, unless the object has to wait because others change it again and
 // again. It records an event about that once in a delay.
-func (a applier) unlessContested(cr *v1beta1.HostPathProvisioner, want, have *unstructured.Unstructured, what outcome,
+func (a Applier) unlessContested(cr *v1beta1.HostPathProvisioner, want, have *unstructured.Unstructured, what outcome,
 	write func() error) (outcome, error) {
 	if wait, first := a.contest.admit(want, a.now()); wait > 0 {
 		if first {
@@ -139,13 +150,13 @@ func (a applier) unlessContested(cr *v1beta1.HostPathProvisioner, want, have *un
 	return what, nil
 }
 
-// again returns the time after which a write that was delayed may happen, 0 if there is none.
-func (a applier) again() time.Duration { return a.contest.again(a.now()) }
+// Again returns the time after which a write that was delayed may happen, 0 if there is none.
+func (a Applier) Again() time.Duration { return a.contest.again(a.now()) }
 
 // write applies the object.
-func (a applier) write(ctx context.Context, want *unstructured.Unstructured) error {
+func (a Applier) write(ctx context.Context, want *unstructured.Unstructured) error {
 	answer := want.DeepCopy() // the client writes the answer into the object that it is given
-	err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(answer), client.FieldOwner(owner),
+	err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(answer), client.FieldOwner(Owner),
 		client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("apply %s %s: %w", want.GetKind(), want.GetName(), err)

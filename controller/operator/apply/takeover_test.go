@@ -1,6 +1,7 @@
-package operator
+package apply
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ func managed(manager string, operation metav1.ManagedFieldsOperationType, subres
 
 // What others set outside of the metadata becomes the operator's, and the rest stays theirs.
 func TestForeignFields(t *testing.T) {
-	own := managed(owner, metav1.ManagedFieldsOperationApply, "", `{"f:spec":{"f:paused":{}}}`)
+	own := managed(Owner, metav1.ManagedFieldsOperationApply, "", `{"f:spec":{"f:paused":{}}}`)
 	status := managed("controller", metav1.ManagedFieldsOperationUpdate, "status", `{"f:status":{"f:x":{}}}`)
 	labels := managed("user", metav1.ManagedFieldsOperationUpdate, "", `{"f:metadata":{"f:labels":{"f:team":{}}}}`)
 	restart := managed("kubectl-rollout", metav1.ManagedFieldsOperationUpdate, "",
@@ -33,7 +34,7 @@ func TestForeignFields(t *testing.T) {
 		t.Fatalf("%v, %v", got, err)
 	}
 	mine, theirs := got[4], got[3]
-	if text := mine.FieldsV1.GetRawString(); mine.Manager != owner || mine.Operation != metav1.ManagedFieldsOperationApply ||
+	if text := mine.FieldsV1.GetRawString(); mine.Manager != Owner || mine.Operation != metav1.ManagedFieldsOperationApply ||
 		!strings.Contains(text, "f:paused") || !strings.Contains(text, `k:{\"name\":\"x\"}`) || strings.Contains(text, "note") {
 		t.Errorf("the operator has %s", text)
 	}
@@ -60,15 +61,26 @@ func TestContains(t *testing.T) {
 	}
 }
 
-func TestParseSettings(t *testing.T) {
-	env := map[string]string{"CSI_PROVISIONER_IMAGE": "b", "PROVISIONER_IMAGE": "c", "VERBOSITY": "3", "LIVENESS_PROBE_IMAGE": "x"}
-	s, ignored, err := ParseSettings("v1", func(name string) string { return env[name] })
-	if err != nil || s.Image != "b" || s.Verbosity != 3 || s.PartOf != "hostpath-provisioner" || len(ignored) != 1 || s.Namespace != "hostpath-provisioner" {
-		t.Errorf("%+v, %v, %v", s, ignored, err)
-	}
-	for _, bad := range []map[string]string{{}, {"OPERATOR_IMAGE": "a", "VERBOSITY": "loud"}, {"OPERATOR_IMAGE": "a", "VERBOSITY": "-1"}} {
-		if _, _, err := ParseSettings("v1", func(name string) string { return bad[name] }); err == nil || !strings.Contains(err.Error(), "_IMAGE") && !strings.Contains(err.Error(), "VERBOSITY") {
-			t.Errorf("%v: %v", bad, err)
+// The fields that are shared are those of their kind, with all that lies in them, and no others.
+func TestSharedFields(t *testing.T) {
+	hook := `{"f:webhooks":{"k:{\"name\":\"x\"}":{%s}}}`
+	for _, row := range []struct {
+		kind, fields string
+		taken        bool
+	}{
+		{"ServiceAccount", `{"f:imagePullSecrets":{},"f:secrets":{}}`, false},
+		{"ServiceAccount", `{"f:imagePullSecrets":{"k:{\"name\":\"x-dockercfg\"}":{}}}`, false},
+		{"ServiceAccount", `{"f:automountServiceAccountToken":{}}`, true},
+		{"Role", `{"f:secrets":{}}`, true},
+		{"ValidatingWebhookConfiguration", fmt.Sprintf(hook, `"f:clientConfig":{"f:caBundle":{}}`), false},
+		{"ValidatingWebhookConfiguration", fmt.Sprintf(hook, `"f:namespaceSelector":{"f:matchExpressions":{}}`), false},
+		{"ValidatingWebhookConfiguration", fmt.Sprintf(hook, `"f:failurePolicy":{}`), true},
+		{"ValidatingWebhookConfiguration", fmt.Sprintf(hook, `"f:clientConfig":{"f:url":{}}`), true},
+	} {
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": row.kind}}
+		o.SetManagedFields([]metav1.ManagedFieldsEntry{managed("someone", metav1.ManagedFieldsOperationUpdate, "", row.fields)})
+		if got, err := foreignFields(o); err != nil || (got != nil) != row.taken {
+			t.Errorf("%s %s: taken over %v, %v", row.kind, row.fields, got != nil, err)
 		}
 	}
 }

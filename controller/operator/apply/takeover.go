@@ -1,4 +1,4 @@
-package operator
+package apply
 
 import (
 	"bytes"
@@ -31,7 +31,7 @@ func foreignFields(o *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, e
 		if err := set.FromJSON(bytes.NewReader(e.FieldsV1.GetRawBytes())); err != nil {
 			return nil, fmt.Errorf("read the managed fields of %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
-		if e.Manager == owner && e.Operation == metav1.ManagedFieldsOperationApply {
+		if e.Manager == Owner && e.Operation == metav1.ManagedFieldsOperationApply {
 			mine = mine.Union(set)
 			continue
 		}
@@ -57,7 +57,7 @@ func foreignFields(o *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, e
 	}
 	fields, err := encode(mine)
 	return append(rest, metav1.ManagedFieldsEntry{
-		Manager: owner, Operation: metav1.ManagedFieldsOperationApply, APIVersion: o.GetAPIVersion(),
+		Manager: Owner, Operation: metav1.ManagedFieldsOperationApply, APIVersion: o.GetAPIVersion(),
 		FieldsType: "FieldsV1", FieldsV1: fields,
 	}), err
 }
@@ -98,7 +98,7 @@ func encode(set *fieldpath.Set) (*metav1.FieldsV1, error) {
 }
 
 // takeOver writes the managed fields, unless the object has changed since it was read.
-func (a applier) takeOver(ctx context.Context, o *unstructured.Unstructured, fields []metav1.ManagedFieldsEntry) error {
+func (a Applier) takeOver(ctx context.Context, o *unstructured.Unstructured, fields []metav1.ManagedFieldsEntry) error {
 	patch, err := json.Marshal([]map[string]any{
 		{"op": "replace", "path": "/metadata/managedFields", "value": fields},
 		{"op": "replace", "path": "/metadata/resourceVersion", "value": o.GetResourceVersion()},
@@ -133,9 +133,9 @@ func replaceable(want, have *unstructured.Unstructured) bool {
 	return true
 }
 
-// delete deletes the object that was read, and no other of its name. A DaemonSet's pods are deleted
+// Delete deletes the object that was read, and no other of its name. A DaemonSet's pods are deleted
 // with it, and before it: two agents on one node would serve one claim twice.
-func (a applier) delete(ctx context.Context, have *unstructured.Unstructured) error {
+func (a Applier) Delete(ctx context.Context, have *unstructured.Unstructured) error {
 	err := a.client.Delete(ctx, have, client.Preconditions{UID: new(have.GetUID())},
 		client.PropagationPolicy(metav1.DeletePropagationForeground))
 	if client.IgnoreNotFound(err) != nil {

@@ -1,18 +1,13 @@
-package operator
+package apply
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
 const (
@@ -108,7 +103,7 @@ func keyOf(o *unstructured.Unstructured) string {
 func contested(want, have *unstructured.Unstructured, wait time.Duration) string {
 	var others []string
 	for _, e := range have.GetManagedFields() {
-		if e.Manager != owner && e.Subresource == "" && !slices.Contains(others, e.Manager) {
+		if e.Manager != Owner && e.Subresource == "" && !slices.Contains(others, e.Manager) {
 			others = append(others, e.Manager)
 		}
 	}
@@ -118,34 +113,4 @@ func contested(want, have *unstructured.Unstructured, wait time.Duration) string
 	}
 	return fmt.Sprintf("%s %s is changed again after each repair by %s; it is repaired in %s: end these changes",
 		want.GetKind(), want.GetName(), who, wait.Round(time.Second))
-}
-
-const (
-	// retryInterval is the pause after a step that failed for a reason which ends by itself.
-	retryInterval = 5 * time.Second
-	// patience is for how long such steps may fail before the conditions show it: an API server
-	// that restarts degrades nothing.
-	patience = time.Minute
-)
-
-// passesSoon reports whether a step failed for a reason that ends without help, and not for long.
-// The caller tries again and leaves the conditions. Any other result begins a new patience.
-func (r *Reconciler) passesSoon(err error) bool {
-	if !transient(err) {
-		r.troubledSince = time.Time{}
-		return false
-	}
-	if r.troubledSince.IsZero() {
-		r.troubledSince = r.Now()
-	}
-	return r.Now().Sub(r.troubledSince) < patience
-}
-
-// transient reports whether an error is that of an API server that is slow, busy or away.
-func transient(err error) bool {
-	var network net.Error
-	return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) ||
-		apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) ||
-		errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout() ||
-		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err)
 }
