@@ -100,6 +100,8 @@ var arrows = []struct {
 		why: "arrows go from cmd to controller"},
 	{from: "controller/operator/apply", never: []string{module + "/controller", module + "/cmd"},
 		why: "an object is applied without knowing what it is for"},
+	{from: "controller/operator/poolrecord", never: []string{module + "/controller/operator", module + "/cmd"},
+		why: "the record is read and written without knowing who acts by it"},
 	{from: "controller/simulation/apiserver", never: []string{module},
 		why: "the simulated API server knows Kubernetes, and nothing of the product"},
 	{from: "controller/kube/contract", never: []string{module + "/controller", module + "/cmd", module + "/volume/volumequota", module + "/volume/file",

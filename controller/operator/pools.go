@@ -165,7 +165,7 @@ func (r *Reconciler) claimPools(cr *v1beta1.HostPathProvisioner, record *poolrec
 		Event: func(about client.Object, eventtype, reason, message string) {
 			r.Events.Eventf(cr, about, eventtype, reason, "Reconcile", "%s", message)
 		},
-		Save: func(ctx context.Context, known map[string]claimpools.Holder) error {
+		Save: func(ctx context.Context, known map[string]poolrecord.Holder) error {
 			record.Holders = known
 			return record.Write(ctx, r.Client)
 		},

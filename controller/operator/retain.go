@@ -15,7 +15,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
-	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
@@ -65,7 +64,7 @@ func (r *Reconciler) record(ctx context.Context) (*poolrecord.Record, error) {
 		return record, err
 	}
 	had := offeredBy(ds.Spec.Template.Spec)
-	had.pools = slices.DeleteFunc(had.pools, func(p pool) bool { return !claimpools.IsPath(p.Path) })
+	had.pools = slices.DeleteFunc(had.pools, func(p pool) bool { return !poolrecord.IsPath(p.Path) })
 	record.Pools, record.PVDir, record.Prefix = had.pools, had.pvDir, had.prefix
 	return record, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
 // step is a holder that is wanted.
@@ -45,7 +46,7 @@ func (r *Reconciler) plan(ctx context.Context, w Desired, have map[string]*appsv
 			s.addClaim(claim, problem)
 			step := step{name: name, pool: i, node: node, claim: claim, have: have[name]}
 			if step.blocked = claim == nil || isBlock(&claim.Spec); !step.blocked {
-				if err := r.identify(ctx, w, &s, &step, Holder{Pool: p.Name, Node: node.Name, Path: p.Path,
+				if err := r.identify(ctx, w, &s, &step, poolrecord.Holder{Pool: p.Name, Node: node.Name, Path: p.Path,
 					ClaimUID: claim.UID}); err != nil {
 					return nil, err
 				}
@@ -59,7 +60,7 @@ func (r *Reconciler) plan(ctx context.Context, w Desired, have map[string]*appsv
 
 // identify records the holder with its claim. If the claim was deleted and created again, the
 // holder stays as it is while volumes use the disk of the former claim.
-func (r *Reconciler) identify(ctx context.Context, w Desired, s *State, step *step, h Holder) error {
+func (r *Reconciler) identify(ctx context.Context, w Desired, s *State, step *step, h poolrecord.Holder) error {
 	known := r.Recorded[step.name]
 	if known.ClaimUID != "" && known.ClaimUID != h.ClaimUID && step.have != nil {
 		node, err := r.node(ctx, h.Node)
@@ -84,7 +85,7 @@ func (r *Reconciler) identify(ctx context.Context, w Desired, s *State, step *st
 }
 
 // collides describes another holder that has the name.
-func collides(pool, node string, known Holder) string {
+func collides(pool, node string, known poolrecord.Holder) string {
 	return fmt.Sprintf("on node %s its claim would have the name %s, which is that of pool %s on node %s; give pool %s "+
 		"another name",
 		node, NameOf(pool, node), known.Pool, known.Node, pool)

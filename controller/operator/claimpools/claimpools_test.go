@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
 // Claims of the existing operator are found by these names.
@@ -92,7 +93,7 @@ func TestBlockClaim(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: NameOf("p", "n1"), Namespace: "ns"}, Spec: *block}
 	c := objectsOf(t, claim, nodeNamed("n1", corev1.ConditionTrue))
 	c.create(c.k.holder(&v1beta1.HostPathProvisioner{}, Pool{Name: "p", Path: "/of/another/operator"}, "n1"))
-	c.k.Recorded = map[string]Holder{NameOf("p", "n1"): {Pool: "p", Node: "n1", Path: "/srv/p/csi"}}
+	c.k.Recorded = map[string]poolrecord.Holder{NameOf("p", "n1"): {Pool: "p", Node: "n1", Path: "/srv/p/csi"}}
 	w := poolP()
 	w.Nodes = w.Nodes[:1]
 	r := c.pass(w)

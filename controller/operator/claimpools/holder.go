@@ -40,7 +40,7 @@ const drainLabel, drainSkip = "cluster.x-k8s.io/drain", "skip"
 func (r *Reconciler) holder(cr *v1beta1.HostPathProvisioner, p Pool, node string) *appsv1.Deployment {
 	labels := map[string]string{holderLabel: labelOf(p.Name)}
 	name := NameOf(p.Name, node)
-	args := append([]string{"hold", "--claim=" + claimDir, "--path=" + p.Path}, r.Recorded[name].owner()...)
+	args := append([]string{"hold", "--claim=" + claimDir, "--path=" + p.Path}, r.Recorded[name].Arguments()...)
 	pod := r.pod(cr, node, p.Path, "holder", args...)
 	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "claim", VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}})

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
 var errKilled = errors.New("the operator is killed")
@@ -50,7 +51,7 @@ func TestKilledAfterEachWrite(t *testing.T) {
 			created++
 			return after(c.apply(ctx, o))
 		}
-		k.Save = func(_ context.Context, known map[string]Holder) error {
+		k.Save = func(_ context.Context, known map[string]poolrecord.Holder) error {
 			if killed {
 				return errKilled
 			}

@@ -16,6 +16,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
+	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
 // pollInterval is the time after which a state is read again that no watch shows: the events of a
@@ -43,11 +44,11 @@ type Reconciler struct {
 	Now   func() time.Time
 	// Recorded is the operator's record of the holders, by the names of their Deployments.
 	// Reconcile changes it.
-	Recorded map[string]Holder
+	Recorded map[string]poolrecord.Holder
 	// Save writes Recorded; nil if nothing keeps it.
-	Save func(context.Context, map[string]Holder) error
+	Save func(context.Context, map[string]poolrecord.Holder) error
 
-	written  map[string]Holder
+	written  map[string]poolrecord.Holder
 	snapshot snapshot
 }
 
@@ -112,7 +113,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, cr *v1beta1.HostPathProvisio
 func (w Desired) count() int { return max(w.Agents, len(w.Nodes)) }
 
 // names reports whether the holder's pool is wanted at its path.
-func (w Desired) names(h Holder) bool {
+func (w Desired) names(h poolrecord.Holder) bool {
 	return slices.ContainsFunc(w.Pools, func(p Pool) bool { return p.Name == h.Pool && p.Path == h.Path })
 }
 

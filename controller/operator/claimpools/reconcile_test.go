@@ -22,6 +22,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
 // cluster is a Reconciler with its objects.
@@ -30,7 +31,7 @@ type cluster struct {
 	client.Client
 	k      *Reconciler
 	events []string
-	record map[string]Holder // as it was saved last
+	record map[string]poolrecord.Holder // as it was saved last
 }
 
 // objectsOf returns a cluster whose API server gives UIDs to what is created.
@@ -46,7 +47,7 @@ func objectsOf(t *testing.T, objects ...client.Object) *cluster {
 		}}).Build()
 	c.k = &Reconciler{Namespace: "ns", Image: "image:v1", Client: c.Client, Live: c.Client, Now: time.Now, Apply: c.apply, Differs: c.differs,
 		Event: func(_ client.Object, _, reason, message string) { c.events = append(c.events, reason+" "+message) },
-		Save: func(_ context.Context, known map[string]Holder) error {
+		Save: func(_ context.Context, known map[string]poolrecord.Holder) error {
 			c.record = maps.Clone(known)
 			return nil
 		}}

@@ -16,12 +16,13 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
 // retired is a holder that is no longer wanted. d is nil if its Deployment does not exist.
 type retired struct {
 	name string
-	Holder
+	poolrecord.Holder
 	d *appsv1.Deployment
 }
 

@@ -29,7 +29,7 @@ func (r *Reconciler) unmounter(cr *v1beta1.HostPathProvisioner, d *appsv1.Deploy
 	h := r.recordOf(d)
 	// Without the claim's UID the holder's pod recorded none: it is one of an earlier version.
 	h.ClaimUID = claimOf(d)
-	args := append([]string{"unmount", "--path=" + h.Path, "--deadline=" + unmountFor.String()}, h.owner()...)
+	args := append([]string{"unmount", "--path=" + h.Path, "--deadline=" + unmountFor.String()}, h.Arguments()...)
 	pod := r.pod(cr, node, h.Path, "unmount", args...)
 	pod.RestartPolicy = corev1.RestartPolicyNever
 	pod.HostPID = true // to name the processes that use the mount

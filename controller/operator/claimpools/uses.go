@@ -14,6 +14,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
+	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
 const (
@@ -41,7 +42,7 @@ type agent struct {
 
 // mayEnd asks whether the holder may end. why is "" if it may. used is true if the disk is in use,
 // or may be, and false if only an agent has to end.
-func (r *Reconciler) mayEnd(ctx context.Context, h Holder, node *corev1.Node,
+func (r *Reconciler) mayEnd(ctx context.Context, h poolrecord.Holder, node *corev1.Node,
 	w Desired) (why string, used bool, err error) {
 	if err := r.readUses(ctx); err != nil {
 		return "", false, err
@@ -61,9 +62,9 @@ func (r *Reconciler) mayEnd(ctx context.Context, h Holder, node *corev1.Node,
 
 // moves reports whether the holder's pool is wanted at another path, and none of its disks is
 // mounted there yet.
-func (r *Reconciler) moves(h Holder, w Desired) bool {
+func (r *Reconciler) moves(h poolrecord.Holder, w Desired) bool {
 	return slices.ContainsFunc(w.Pools, func(p Pool) bool {
-		at := func(other Holder) bool { return other.Pool == p.Name && other.Path == p.Path }
+		at := func(other poolrecord.Holder) bool { return other.Pool == p.Name && other.Path == p.Path }
 		return p.Name == h.Pool && p.Path != h.Path && !slices.ContainsFunc(slices.Collect(maps.Values(r.Recorded)), at)
 	})
 }
@@ -72,7 +73,7 @@ func (r *Reconciler) moves(h Holder, w Desired) bool {
 // pool there, or created a volume before it was replaced. Two nodes would have volumes of the pool
 // at two paths, and agents offer one. It does not wait for a deleted agent on a node that does not
 // answer: the holder of that node stays.
-func (r *Reconciler) mayMove(ctx context.Context, h Holder) (why string, used bool, err error) {
+func (r *Reconciler) mayMove(ctx context.Context, h poolrecord.Holder) (why string, used bool, err error) {
 	for _, a := range r.snapshot.agents {
 		if !slices.ContainsFunc(a.pools, func(p Pool) bool { return p.Name == h.Pool && p.Path == h.Path }) {
 			continue
@@ -158,7 +159,7 @@ func pages(ctx context.Context, from client.Reader, what string, list client.Obj
 
 // offered describes an agent of the node that offers the holder's pool, or returns "". An agent's
 // pod decides nothing else: it may be older than the resource, or users changed it.
-func (s snapshot) offered(h Holder, w Desired) string {
+func (s snapshot) offered(h poolrecord.Holder, w Desired) string {
 	moved := slices.ContainsFunc(w.Pools, func(p Pool) bool { return p.Name == h.Pool && p.Path != h.Path })
 	for _, a := range s.agents {
 		if a.node != h.Node {

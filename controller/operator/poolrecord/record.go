@@ -17,8 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 )
 
 // Name is the name of the ConfigMap, and key that of its only entry.
@@ -43,7 +41,7 @@ type Content struct {
 	PVDir  string `json:"pvDir,omitempty"`
 	Prefix bool   `json:"prefix,omitempty"`
 	// Holders are the disks that are mounted, by the names of their Deployments.
-	Holders map[string]claimpools.Holder `json:"holders,omitempty"`
+	Holders map[string]Holder `json:"holders,omitempty"`
 }
 
 // Record is the record as it was read. It is not written if it has changed since.
@@ -93,7 +91,7 @@ func (c Content) validate() error {
 		}
 	}
 	for _, path := range paths {
-		if !claimpools.IsPath(path) {
+		if !IsPath(path) {
 			return fmt.Errorf("the path %q is not that of a pool", path)
 		}
 	}

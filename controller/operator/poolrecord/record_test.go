@@ -9,8 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-
-	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 )
 
 func read(t *testing.T, c client.Client) *Record {
@@ -30,7 +28,7 @@ func TestRecord(t *testing.T) {
 		t.Error("a record that was never written is found")
 	}
 	r.Pools = []Pool{{Name: "a", Path: "/a/csi"}}
-	r.Holders = map[string]claimpools.Holder{"d": {Pool: "a", Node: "n", Path: "/a/csi", ClaimUID: "u"}}
+	r.Holders = map[string]Holder{"d": {Pool: "a", Node: "n", Path: "/a/csi", ClaimUID: "u"}}
 	if err := r.Write(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
