@@ -98,10 +98,6 @@ var arrows = []struct {
 		why: "the resource is described without a way to serve it"},
 	{from: "controller", never: []string{module + "/cmd", module + "/e2e"},
 		why: "arrows go from cmd to controller"},
-	{from: "controller/operator/apply", never: []string{module + "/controller", module + "/cmd"},
-		why: "an object is applied without knowing what it is for"},
-	{from: "controller/operator/poolrecord", never: []string{module + "/controller/operator", module + "/cmd"},
-		why: "the record is read and written without knowing who acts by it"},
 	{from: "controller/simulation/apiserver", never: []string{module},
 		why: "the simulated API server knows Kubernetes, and nothing of the product"},
 	{from: "controller/kube/contract", never: []string{module + "/controller", module + "/cmd", module + "/volume/volumequota", module + "/volume/file",
@@ -115,6 +111,38 @@ var arrows = []struct {
 		why: "a target is mounted without knowing the request"},
 	{from: "controller/agent/csi/inline", may: []string{module + "/volume", module + "/controller/kube/sleep", "k8s.io/klog/v2"},
 		why: "inline volumes are made and deleted without knowing the request or the target"},
+}
+
+// floors are the packages of the operator, from the ground up. A package imports those of lower
+// floors alone, so that what is shared lies below, and no package gets the tools of one above it.
+var floors = [][]string{
+	{"apply", "installed", "poolrecord", "agentstatus", "optional", "tlsprofile", "metrics"},
+	{"claimpools", "templatenodes", "nodegone", "waiting", "installed/installedtest"},
+	{"admission", "removal"},
+	{""},
+}
+
+func TestFloorsOfTheOperator(t *testing.T) {
+	const operator = module + "/controller/operator"
+	floorOf := func(path string) int {
+		return slices.IndexFunc(floors, func(all []string) bool {
+			return slices.Contains(all, strings.TrimPrefix(strings.TrimPrefix(path, operator), "/"))
+		})
+	}
+	for _, p := range packages(t) {
+		if !below(p.ImportPath, operator) {
+			continue
+		}
+		own := floorOf(p.ImportPath)
+		if own < 0 {
+			t.Errorf("%s is on no floor of the operator", p.ImportPath)
+		}
+		for _, imported := range p.Imports {
+			if below(imported, operator) && floorOf(imported) >= own {
+				t.Errorf("%s imports %s, which is not on a lower floor of the operator", p.ImportPath, imported)
+			}
+		}
+	}
 }
 
 func TestArrows(t *testing.T) {

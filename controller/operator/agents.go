@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
@@ -16,6 +13,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/operator/agentstatus"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
+	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 )
 
 // agents is the state of the agents, and what has to be gone before they are installed, or "".
@@ -57,7 +55,7 @@ func (a agents) counts() string {
 		text += "; not ready: " + events.Names(a.Unready, listed)
 	}
 	if a.Missing > 0 {
-		text += fmt.Sprintf("; without a pod: %d, see the events of DaemonSet %s", a.Missing, daemonSetName)
+		text += fmt.Sprintf("; without a pod: %d, see the events of DaemonSet %s", a.Missing, installed.DaemonSetName)
 	}
 	return text
 }
@@ -71,23 +69,10 @@ func (a agents) lacks() string {
 	return ", which stands still: " + a.counts()
 }
 
-// installed returns the agents' DaemonSet, nil if there is none. It is read from the cache whose
-// changes begin a pass: one of typed objects may lag behind it for hours.
-func (r *Reconciler) installed(ctx context.Context) (*appsv1.DaemonSet, error) {
-	o := &unstructured.Unstructured{}
-	o.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("DaemonSet"))
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: daemonSetName}, o)
-	if err != nil {
-		return nil, client.IgnoreNotFound(err)
-	}
-	ds := &appsv1.DaemonSet{}
-	return ds, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, ds)
-}
-
 // observe reads what the agents are judged by.
 func (r *Reconciler) observe(ctx context.Context) (o agentstatus.Observed, err error) {
 	o.Now = r.Now()
-	if o.DaemonSet, err = r.installed(ctx); err != nil || o.DaemonSet == nil {
+	if o.DaemonSet, err = r.installed().DaemonSet(ctx); err != nil || o.DaemonSet == nil {
 		return o, err
 	}
 	var pods corev1.PodList

@@ -16,6 +16,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
+	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 	"kubevirt.io/hostpath-provisioner/controller/operator/tlsprofile"
 )
 
@@ -145,9 +146,9 @@ func TestContestedObject(t *testing.T) {
 // what it left otherwise.
 func TestAnotherInstallation(t *testing.T) {
 	binding := func(namespace string) *rbacv1.ClusterRoleBinding {
-		return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: bindingName, Labels: map[string]string{apply.ManagedBy: apply.Owner}},
-			RoleRef:  rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: bindingName},
-			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: bindingName, Namespace: namespace}}}
+		return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: installed.BindingName, Labels: map[string]string{apply.ManagedBy: apply.Owner}},
+			RoleRef:  rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: installed.BindingName},
+			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: installed.BindingName, Namespace: namespace}}}
 	}
 	pod := func(namespace string, phase corev1.PodPhase, key, value string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p", Labels: map[string]string{key: value}}, Status: corev1.PodStatus{Phase: phase}}
@@ -168,7 +169,7 @@ func TestAnotherInstallation(t *testing.T) {
 			w := contend(t, row.objects...)
 			w.pass()
 			told := w.warned("AnotherInstallation")
-			set, err := w.r.installed(t.Context())
+			set, err := w.r.installed().DaemonSet(t.Context())
 			if err != nil || (set == nil) != row.refused || (len(told) > 0) != row.refused {
 				t.Errorf("installed %v, %v, events %v", set != nil, err, told)
 			}

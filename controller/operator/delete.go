@@ -21,6 +21,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
+	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
@@ -37,7 +38,7 @@ func (r *Reconciler) delete(ctx context.Context, cr *v1beta1.HostPathProvisioner
 	if !controllerutil.ContainsFinalizer(cr, finalizer) {
 		return reconcile.Result{}, nil
 	}
-	served, err := served(ctx, r.Live)
+	served, err := installed.Served(ctx, r.Live)
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("list resources: %w", err)
 	}
@@ -105,11 +106,11 @@ func (r *Reconciler) removeRest(ctx context.Context, cr *v1beta1.HostPathProvisi
 // agentsThatEnd returns the nodes on which agents are still to end, which keep the DaemonSet. Those
 // that nothing can end are not among them.
 func (r *Reconciler) agentsThatEnd(ctx context.Context) (nodes []string, err error) {
-	set, err := r.installed(ctx)
+	set, err := r.installed().DaemonSet(ctx)
 	if err != nil || set == nil {
 		return nil, err
 	}
-	pods, err := r.ownPods(ctx)
+	pods, err := r.installed().Pods(ctx)
 	if err != nil {
 		return nil, err
 	}

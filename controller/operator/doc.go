@@ -16,7 +16,7 @@
 //	status.go        the verdict, the states of the pools
 //	conditions.go    the conditions of each reason
 //	delete.go        a resource that is deleted waits for its volumes; which volumes are in use
-//	installations.go leaves the cluster to another installation
+//	yield.go         leaves the cluster to another installation
 //	settings.go      the environment of the operator
 //	manager.go       what is cached and watched
 //	outside.go       what an operator shares with its process: addresses, metrics

@@ -16,6 +16,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
+	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 )
 
 // older are the objects of the existing operator that one agent for both kinds of volumes replaces,
@@ -35,7 +36,7 @@ func (r *Reconciler) removeFormer(ctx context.Context) (waiting string, without 
 	if err != nil {
 		return "", nil, err
 	}
-	set, err := r.installed(ctx)
+	set, err := r.installed().DaemonSet(ctx)
 	if err != nil {
 		return "", nil, err
 	}
@@ -48,7 +49,7 @@ func (r *Reconciler) removeFormer(ctx context.Context) (waiting string, without 
 	if old == nil && !replacing {
 		return "", nil, nil
 	}
-	pods, err := r.ownPods(ctx)
+	pods, err := r.installed().Pods(ctx)
 	if err != nil {
 		return "", nil, err
 	}
@@ -64,15 +65,6 @@ func (r *Reconciler) removeFormer(ctx context.Context) (waiting string, without 
 	}
 	slices.Sort(without)
 	return waiting, slices.Compact(without), err
-}
-
-// ownPods reads the pods in the operator's namespace from the API server.
-func (r *Reconciler) ownPods(ctx context.Context) ([]corev1.Pod, error) {
-	var pods corev1.PodList
-	if err := r.Live.List(ctx, &pods, client.InNamespace(r.Namespace)); err != nil {
-		return nil, fmt.Errorf("list the agents: %w", err)
-	}
-	return pods.Items, nil
 }
 
 // removeOlder deletes objects of the existing operator. It returns their DaemonSet until that is
@@ -134,7 +126,7 @@ func (r *Reconciler) formerPods(ctx context.Context, set *appsv1.DaemonSet, left
 	for i := range pods {
 		pod := &pods[i]
 		by := metav1.GetControllerOf(pod)
-		if by == nil || by.Kind != "DaemonSet" || by.Name != daemonSetName || pod.Spec.NodeName == "" {
+		if by == nil || by.Kind != "DaemonSet" || by.Name != installed.DaemonSetName || pod.Spec.NodeName == "" {
 			continue
 		}
 		own := set != nil && by.UID == set.UID

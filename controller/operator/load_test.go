@@ -44,7 +44,7 @@ func (w *contender) counting(lists *int) client.Reader {
 
 func (w *contender) offered() string {
 	w.Helper()
-	set, err := w.r.installed(w.Context())
+	set, err := w.r.installed().DaemonSet(w.Context())
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestWebhookFailsWhileVolumesAreInUse(t *testing.T) {
 	if err := w.c.Delete(t.Context(), cr); err != nil {
 		t.Fatal(err)
 	}
-	set, err := w.r.installed(t.Context())
+	set, err := w.r.installed().DaemonSet(t.Context())
 	if err != nil || set == nil {
 		t.Fatal(set, err)
 	}

@@ -81,7 +81,7 @@ func (s Settings) RunIn(ctx context.Context, config *rest.Config, outside Outsid
 	recorder := events.NewOf(live, corev1.EventSource{Component: "hostpath-provisioner-operator"})
 	defer recorder.Close()
 	claims := &waiting.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: recorder,
-		Other: r.other}
+		Installed: r.installed()}
 	if err := claims.Register(mgr); err != nil {
 		return err
 	}
@@ -91,8 +91,7 @@ func (s Settings) RunIn(ctx context.Context, config *rest.Config, outside Outsid
 		return err
 	}
 	templates := &templatenodes.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: r.Events,
-		Owner: apply.Owner, Labels: s.installation().Labels(), Other: r.other,
-		Served: func(ctx context.Context) (*v1beta1.HostPathProvisioner, error) { return served(ctx, mgr.GetClient()) }}
+		Owner: apply.Owner, Labels: s.installation().Labels(), Installed: r.installed()}
 	if err := templates.Register(mgr); err != nil {
 		return err
 	}

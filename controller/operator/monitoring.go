@@ -18,6 +18,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
 	"kubevirt.io/hostpath-provisioner/controller/operator/agentstatus"
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
+	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 	"kubevirt.io/hostpath-provisioner/controller/operator/metrics"
 	"kubevirt.io/hostpath-provisioner/controller/operator/optional"
 	"kubevirt.io/hostpath-provisioner/manifests/monitoring"
@@ -47,7 +48,7 @@ func (r *Reconciler) keepMonitoring(mgr ctrl.Manager, outside Outside) error {
 }
 
 func (r *Reconciler) state(ctx context.Context) (s metrics.State, err error) {
-	cr, err := served(ctx, r.Client)
+	cr, err := installed.Served(ctx, r.Client)
 	if err != nil || cr.UID == "" {
 		return s, err
 	}
@@ -65,11 +66,11 @@ func (r *Reconciler) state(ctx context.Context) (s metrics.State, err error) {
 // go with it, and beside another installation.
 func (r *Reconciler) applyOptional(ctx context.Context, through client.Client,
 	wanted func(*v1beta1.HostPathProvisioner) ([]*unstructured.Unstructured, error)) error {
-	cr, err := served(ctx, r.Client)
+	cr, err := installed.Served(ctx, r.Client)
 	if err != nil || cr.UID == "" || cr.DeletionTimestamp != nil {
 		return err
 	}
-	if namespace, err := r.other(ctx); namespace != "" || err != nil {
+	if namespace, err := r.installed().Other(ctx); namespace != "" || err != nil {
 		return err
 	}
 	objects, err := wanted(cr)

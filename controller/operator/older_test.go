@@ -15,12 +15,13 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
+	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 )
 
 // without returns the nodes that the agents' DaemonSet leaves out, and whether there is one.
 func (o operated) without() (nodes []string, installed bool) {
 	o.Helper()
-	set, err := o.installed(o.Context())
+	set, err := o.installed().DaemonSet(o.Context())
 	if err != nil || set == nil {
 		return nil, false
 	}
@@ -102,7 +103,7 @@ func TestReplaceBesideADeadNode(t *testing.T) {
 	node := func(name string, ready corev1.ConditionStatus) *corev1.Node {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
 	}
-	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: daemonSetName, UID: "old", Finalizers: []string{metav1.FinalizerDeleteDependents}},
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: installed.DaemonSetName, UID: "old", Finalizers: []string{metav1.FinalizerDeleteDependents}},
 		Spec: appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"of": "another operator"}}}}
 	o := operate(t, resource("hpp", time.Hour, v1beta1.StoragePool{Name: "a", Path: "/a"}),
 		node("alive", corev1.ConditionTrue), node("dead", corev1.ConditionUnknown), set)
@@ -117,7 +118,7 @@ func TestReplaceBesideADeadNode(t *testing.T) {
 		for range 3 {
 			o.pass("hpp")
 		}
-		set, err := o.installed(t.Context())
+		set, err := o.installed().DaemonSet(t.Context())
 		is := err == nil && set != nil && set.UID != "old"
 		if is != want || is && !slices.Equal(leftOutBy(set), without) {
 			t.Errorf("%s: %+v, want installed %v without %v", when, set, want, without)
@@ -176,7 +177,7 @@ func TestNotOn(t *testing.T) {
 // Agents that are installed on all nodes stay on them while an older DaemonSet goes, also beside a
 // pod of an earlier one that nothing can end: they run there already.
 func TestInstalledAgentsStay(t *testing.T) {
-	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: daemonSetName, UID: "now"}}
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: installed.DaemonSetName, UID: "now"}}
 	old := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "hostpath-provisioner", UID: "old", Labels: map[string]string{apply.ManagedBy: apply.Owner},
 		Finalizers: []string{metav1.FinalizerDeleteDependents}}}
 	before := set.DeepCopy()

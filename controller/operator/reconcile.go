@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,14 +18,12 @@ import (
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
+	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 	"kubevirt.io/hostpath-provisioner/controller/operator/tlsprofile"
 )
 
 // finalizer keeps a resource until the objects are removed in order.
 const finalizer = "finalizer.delete.hostpath-provisioner"
-
-// daemonSetName is the name of the agents' DaemonSet.
-const daemonSetName = "hostpath-provisioner-csi"
 
 // Reconciler keeps the objects of one resource as it describes them.
 type Reconciler struct {
@@ -58,6 +55,11 @@ func newReconciler(s Settings, cached client.Client, live client.Reader, recorde
 		applier: apply.New(cached, recorder, now)}
 }
 
+// installed returns the reader of what is installed.
+func (r *Reconciler) installed() installed.Reader {
+	return installed.Reader{Namespace: r.Namespace, Cache: r.Client, Live: r.Live}
+}
+
 // Reconcile does the next steps for the resource of that name. An error is shown in the resource's
 // conditions, and the steps are tried again.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
@@ -65,13 +67,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.Client.Get(ctx, request.NamespacedName, cr); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if namespace, err := r.other(ctx); namespace != "" || err != nil {
+	if namespace, err := r.installed().Other(ctx); namespace != "" || err != nil {
 		return r.yieldTo(namespace, cr, err)
 	}
 	if cr.DeletionTimestamp != nil {
 		return r.delete(ctx, cr)
 	}
-	served, err := served(ctx, r.Client)
+	served, err := installed.Served(ctx, r.Client)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -90,18 +92,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, errors.Join(err, r.show(ctx, cr, verdict{reason: "ReconcileFailed", message: err.Error()}))
 	}
 	return reconcile.Result{RequeueAfter: again}, nil
-}
-
-// served returns the resource that is served, the oldest. A deleted one counts until it is gone.
-func served(ctx context.Context, from client.Reader) (*v1beta1.HostPathProvisioner, error) {
-	var all v1beta1.HostPathProvisionerList
-	if err := from.List(ctx, &all); err != nil || len(all.Items) == 0 {
-		return &v1beta1.HostPathProvisioner{}, err
-	}
-	oldest := slices.MinFunc(all.Items, func(a, b v1beta1.HostPathProvisioner) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-	})
-	return &oldest, nil
 }
 
 // install brings all objects to what the resource asks for, and then writes the status. It returns

@@ -44,7 +44,7 @@ func (o operated) pass(name string) {
 // offered returns the pools that the agents offer, "" if they are not installed.
 func (o operated) offered() (pools string) {
 	o.Helper()
-	set, err := o.installed(o.Context())
+	set, err := o.installed().DaemonSet(o.Context())
 	if err != nil {
 		o.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestDeletedWhileAnAgentDoesNotEnd(t *testing.T) {
 				Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: row.ready}}}}
 			o := operate(t, resource("hpp", time.Hour, v1beta1.StoragePool{Name: "a", Path: "/a"}), node)
 			o.pass("hpp")
-			set, err := o.installed(t.Context())
+			set, err := o.installed().DaemonSet(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

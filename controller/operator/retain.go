@@ -59,7 +59,7 @@ func (r *Reconciler) record(ctx context.Context) (*poolrecord.Record, error) {
 	if err != nil || record.Found {
 		return record, err
 	}
-	ds, err := r.installed(ctx)
+	ds, err := r.installed().DaemonSet(ctx)
 	if err != nil || ds == nil {
 		return record, err
 	}
@@ -72,14 +72,14 @@ func (r *Reconciler) record(ctx context.Context) (*poolrecord.Record, error) {
 // offeredNow returns what the agents' DaemonSet and the pods in its namespace offer. Users can
 // change both, so this only delays.
 func (r *Reconciler) offeredNow(ctx context.Context) (all []layout, err error) {
-	ds, err := r.installed(ctx)
+	ds, err := r.installed().DaemonSet(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if ds != nil {
 		all = append(all, offeredBy(ds.Spec.Template.Spec))
 	}
-	pods, err := r.ownPods(ctx)
+	pods, err := r.installed().Pods(ctx)
 	for _, pod := range pods {
 		if !contract.PodEnded(&pod) {
 			all = append(all, offeredBy(pod.Spec))

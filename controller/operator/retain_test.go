@@ -63,7 +63,7 @@ func (o operated) add(object client.Object) {
 
 func (o operated) agents() *appsv1.DaemonSet {
 	o.Helper()
-	ds, err := o.installed(o.Context())
+	ds, err := o.installed().DaemonSet(o.Context())
 	if err != nil || ds == nil {
 		o.Fatalf("%v, %v", ds, err)
 	}

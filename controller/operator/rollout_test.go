@@ -17,12 +17,13 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/operator/agentstatus"
+	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 )
 
 // rolledOut is the agents' DaemonSet of an older template, with all its pods ready.
 func rolledOut() *appsv1.DaemonSet {
 	return &appsv1.DaemonSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: daemonSetName, UID: "2", Generation: 1},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: installed.DaemonSetName, UID: "2", Generation: 1},
 		Spec:       appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"k8s-app": "hostpath-provisioner"}}},
 		Status:     appsv1.DaemonSetStatus{ObservedGeneration: 1, DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: 2},
 	}
@@ -86,7 +87,7 @@ func TestVerdictOnAgents(t *testing.T) {
 		{"one does not start while another does", "1", "Degraded", "1 of 3 agents are ready; not ready: a, b",
 			agentstatus.State{Desired: 3, Ready: 1, Rolling: true, Left: agentstatus.Startup, Failed: true, Unready: []string{"a", "b"}}},
 		{"one restarts", "1", "Degraded", "1 of 2 agents are ready; not ready: a", agentstatus.State{Desired: 2, Ready: 1, Left: time.Second, Unready: []string{"a"}}},
-		{"no pod is created", "1", "Degraded", "0 of 2 agents are ready; without a pod: 2, see the events of DaemonSet " + daemonSetName,
+		{"no pod is created", "1", "Degraded", "0 of 2 agents are ready; without a pod: 2, see the events of DaemonSet " + installed.DaemonSetName,
 			agentstatus.State{Desired: 2, Missing: 2, Rolling: true, Failed: true}},
 		{"no node", "1", "Degraded", "no node matches spec.workload", agentstatus.State{}},
 		{"first agents", "", "DeployStarted", "Started Deployment", agentstatus.State{Desired: 2, Rolling: true}},
@@ -112,7 +113,7 @@ func TestStatusWaitsForTheCount(t *testing.T) {
 	o.pass("hpp")
 	shown := func(ready int32) string {
 		t.Helper()
-		set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: daemonSetName}}
+		set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: installed.DaemonSetName}}
 		if err := o.client.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil {
 			t.Fatal(err)
 		}

@@ -37,7 +37,7 @@ const defaultNodeGoneGrace = 5 * time.Minute
 // nodeGoneGrace returns the setting, or the default if it is not set or invalid. It returns an
 // error if another installation serves the cluster, whose setting may be longer.
 func (r *Reconciler) nodeGoneGrace(ctx context.Context) (time.Duration, error) {
-	if namespace, err := r.other(ctx); err != nil || namespace != "" {
+	if namespace, err := r.installed().Other(ctx); err != nil || namespace != "" {
 		return 0, cmp.Or(err, fmt.Errorf("the installation in namespace %s handles volumes of nodes that are gone",
 			namespace))
 	}

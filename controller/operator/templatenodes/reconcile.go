@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -24,10 +23,8 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
+	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 )
-
-// yieldInterval is how often the reconciler checks whether another installation is gone.
-const yieldInterval = time.Minute
 
 // Reconciler publishes the objects of the template nodes of the resource that is served. Register
 // it once with a manager.
@@ -43,10 +40,8 @@ type Reconciler struct {
 	// Owner is the field owner of what is applied, and Labels are those of every object.
 	Owner  string
 	Labels map[string]string
-	// Served returns the resource that is served, one without a UID if there is none.
-	Served func(context.Context) (*v1beta1.HostPathProvisioner, error)
-	// Other returns the namespace of another installation, or "".
-	Other func(context.Context) (string, error)
+	// Installed finds another installation.
+	Installed installed.Reader
 
 	unused string // template nodes of the last event about such; used by one worker
 }
@@ -75,10 +70,10 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 // all if no resource is served, or the one that is served is deleted, and does nothing beside
 // another installation, which may have the same objects in its own namespace.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	if namespace, err := r.Other(ctx); namespace != "" || err != nil {
-		return reconcile.Result{RequeueAfter: yieldInterval}, err
+	if namespace, err := r.Installed.Other(ctx); namespace != "" || err != nil {
+		return reconcile.Result{RequeueAfter: installed.YieldInterval}, err
 	}
-	cr, err := r.Served(ctx)
+	cr, err := installed.Served(ctx, r.Cache)
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("list resources: %w", err)
 	}

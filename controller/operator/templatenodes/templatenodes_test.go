@@ -1,7 +1,6 @@
 package templatenodes
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,6 +23,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/operator/installed/installedtest"
 )
 
 // world is what a reconciler finds: a resource with two template nodes of one pool, and two classes
@@ -38,7 +38,7 @@ type world struct {
 }
 
 func newWorld() *world {
-	cr := &v1beta1.HostPathProvisioner{ObjectMeta: metav1.ObjectMeta{Name: "hpp", UID: "1"},
+	cr := &v1beta1.HostPathProvisioner{ObjectMeta: metav1.ObjectMeta{Name: "hpp", UID: "1", Finalizers: []string{"test/keeps"}},
 		Spec: v1beta1.HostPathProvisionerSpec{TemplateNodes: []v1beta1.TemplateNode{
 			{Name: "big", Pool: "local", Capacity: resource.MustParse("2Ti"), NodeSelector: map[string]v1beta1.LabelValue{"group": "big"}},
 			{Name: "small", Pool: "local", Capacity: resource.MustParse("100Gi"), NodeSelector: map[string]v1beta1.LabelValue{"group": "small"}},
@@ -85,6 +85,9 @@ func (w *world) run(t *testing.T) (did []string, recorded []string, err error) {
 	for _, c := range w.classes {
 		build = build.WithObjects(c)
 	}
+	if w.cr.UID != "" {
+		build = build.WithObjects(w.cr.DeepCopy())
+	}
 	for _, o := range cached {
 		build = build.WithObjects(o.DeepCopy())
 	}
@@ -99,9 +102,8 @@ func (w *world) run(t *testing.T) (did []string, recorded []string, err error) {
 	}
 	recorder := events.NewFakeRecorder(100)
 	r := &Reconciler{Namespace: "agents", Cache: build.Build(), Live: live, Events: recorder, Owner: "operator",
-		Labels: map[string]string{"a": "b"},
-		Served: func(context.Context) (*v1beta1.HostPathProvisioner, error) { return w.cr, nil },
-		Other:  func(context.Context) (string, error) { return w.other, nil }}
+		Labels:    map[string]string{"a": "b"},
+		Installed: installedtest.Beside(w.other)}
 	for range 2 { // the second changes nothing more, but for what the cache does not show
 		_, err = r.Reconcile(t.Context(), reconcile.Request{})
 		if did == nil {

@@ -1,7 +1,6 @@
 package waiting
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -25,6 +24,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/controller/operator/installed/installedtest"
 )
 
 // scene is a claim for which the scheduler chose node-01, that node, which is older than the claim,
@@ -123,7 +123,7 @@ func TestReconcile(t *testing.T) {
 			live := kubefake.NewClientset(s.objects()...)
 			name := types.NamespacedName{Namespace: "ns", Name: "data"}
 			r := &Reconciler{Namespace: "agents", Cache: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithRuntimeObjects(s.objects()...).Build(),
-				Live: live, Events: newRecorder(t, live), Other: func(context.Context) (string, error) { return s.other, nil }, since: map[types.NamespacedName]seen{}}
+				Live: live, Events: newRecorder(t, live), Installed: installedtest.Beside(s.other), since: map[types.NamespacedName]seen{}}
 			if p, waits := placeOf(s.claim, s.sc); waits {
 				agent, err := r.absent(t.Context(), p)
 				if err != nil {
@@ -158,7 +158,7 @@ func TestAgentReplaced(t *testing.T) {
 		cache := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithRuntimeObjects(s.objects()...).WithStatusSubresource(pod).Build()
 		recorder := newRecorder(t, live)
 		defer recorder.Close()
-		r := &Reconciler{Namespace: "agents", Cache: cache, Live: live, Events: recorder, Other: func(context.Context) (string, error) { return "", nil },
+		r := &Reconciler{Namespace: "agents", Cache: cache, Live: live, Events: recorder, Installed: installedtest.Beside(""),
 			since: map[types.NamespacedName]seen{}}
 		ready := func(status corev1.ConditionStatus) {
 			pod.ResourceVersion, pod.Status.Conditions[0].Status = "", status

@@ -18,6 +18,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
+	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 )
 
 var (
@@ -42,8 +43,8 @@ type Reconciler struct {
 	// Live reads nodes, and claims that are to be changed.
 	Live   kubernetes.Interface
 	Events *events.Recorder
-	// Other returns the namespace of another installation that serves the claims, or "".
-	Other func(context.Context) (string, error)
+	// Installed finds another installation that serves the claims.
+	Installed installed.Reader
 
 	since map[types.NamespacedName]seen // used by one worker
 }
@@ -107,7 +108,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if rest := wait - time.Since(first.at); rest > 0 {
 		return reconcile.Result{RequeueAfter: rest}, nil
 	}
-	if namespace, err := r.Other(ctx); namespace != "" || err != nil {
+	if namespace, err := r.Installed.Other(ctx); namespace != "" || err != nil {
 		return reconcile.Result{RequeueAfter: checkInterval}, err
 	}
 	next := checkInterval
