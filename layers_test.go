@@ -117,8 +117,8 @@ var arrows = []struct {
 // floors alone, so that what is shared lies below, and no package gets the tools of one above it.
 var floors = [][]string{
 	{"apply", "installed", "poolrecord", "agentstatus", "optional", "tlsprofile", "metrics"},
-	{"claimpools", "templatenodes", "nodegone", "waiting", "installed/installedtest"},
-	{"admission", "removal"},
+	{"claimpools", "templatenodes", "nodegone", "waiting", "removal", "installed/installedtest"},
+	{"admission"},
 	{""},
 }
 

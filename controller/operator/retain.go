@@ -188,7 +188,7 @@ func (u usage) of(pool string) string {
 
 func (r *Reconciler) usage(ctx context.Context) (usage, error) {
 	u := usage{pools: map[string]int{}, inline: map[string]int{}}
-	err := r.eachPV(ctx, func(pv *corev1.PersistentVolume) {
+	err := r.installed().EachProvisioned(ctx, func(pv *corev1.PersistentVolume) {
 		if pv.Spec.CSI == nil {
 			u.hostPath++
 			return
@@ -198,7 +198,7 @@ func (r *Reconciler) usage(ctx context.Context) (usage, error) {
 	if err != nil {
 		return u, err
 	}
-	return u, r.eachInline(ctx, func(_ *corev1.Pod, pools []string) {
+	return u, r.installed().EachInline(ctx, func(_ *corev1.Pod, pools []string) {
 		for _, pool := range pools {
 			u.inline[pool]++
 		}

@@ -14,16 +14,13 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
+	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
-const (
-	// page is how many objects one answer of the API server has.
-	page = 500
-	// fresh is for how long an answer counts as live. One list serves the holders of all nodes of a
-	// pass.
-	fresh = 5 * time.Second
-)
+// fresh is for how long an answer counts as live. One list serves the holders of all nodes of a
+// pass.
+const fresh = 5 * time.Second
 
 // snapshot is what was read from the API server, the agents before the uses: an agent that offers a
 // pool may create a volume between the two.
@@ -109,7 +106,7 @@ func (r *Reconciler) readUses(ctx context.Context) error {
 			s.agents = append(s.agents, agent{pod.Name, pod.Spec.NodeName, Offers(pod.Spec), pod.DeletionTimestamp != nil})
 		}
 	}
-	err := EachPV(ctx, r.Live, func(pv *corev1.PersistentVolume) {
+	err := installed.EachPV(ctx, r.Live, func(pv *corev1.PersistentVolume) {
 		if u, ok := identity.UseOfPV(pv); ok {
 			s.uses = append(s.uses, u)
 		}
@@ -117,44 +114,12 @@ func (r *Reconciler) readUses(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = EachPod(ctx, r.Live, func(pod *corev1.Pod) { s.uses = append(s.uses, identity.UsesOfPod(pod)...) })
+	err = installed.EachPod(ctx, r.Live, func(pod *corev1.Pod) { s.uses = append(s.uses, identity.UsesOfPod(pod)...) })
 	if err != nil {
 		return err
 	}
 	r.snapshot = s
 	return nil
-}
-
-// EachPV calls f for each PV, read in pages.
-func EachPV(ctx context.Context, from client.Reader, f func(*corev1.PersistentVolume)) error {
-	var list corev1.PersistentVolumeList
-	return pages(ctx, from, "PVs", &list, func() {
-		for i := range list.Items {
-			f(&list.Items[i])
-		}
-	})
-}
-
-// EachPod calls f for each pod of the cluster, read in pages.
-func EachPod(ctx context.Context, from client.Reader, f func(*corev1.Pod)) error {
-	var list corev1.PodList
-	return pages(ctx, from, "pods", &list, func() {
-		for i := range list.Items {
-			f(&list.Items[i])
-		}
-	})
-}
-
-func pages(ctx context.Context, from client.Reader, what string, list client.ObjectList, see func()) error {
-	for next := ""; ; {
-		if err := from.List(ctx, list, client.Limit(page), client.Continue(next)); err != nil {
-			return fmt.Errorf("list %s: %w", what, err)
-		}
-		see()
-		if next = list.GetContinue(); next == "" {
-			return nil
-		}
-	}
 }
 
 // offered describes an agent of the node that offers the holder's pool, or returns "". An agent's

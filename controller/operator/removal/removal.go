@@ -15,7 +15,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
-	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
+	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 )
 
 // listed is how many objects the error names.
@@ -63,7 +63,7 @@ func resources(ctx context.Context, from client.Reader) (names []string, err err
 // pods returns the pods that have not ended and have a volume of the driver, inline or by a claim.
 func pods(ctx context.Context, from client.Reader) (names []string, err error) {
 	claims := map[string]bool{} // that have a CSI volume, as namespace/name
-	err = claimpools.EachPV(ctx, from, func(pv *corev1.PersistentVolume) {
+	err = installed.EachPV(ctx, from, func(pv *corev1.PersistentVolume) {
 		if pv.Spec.CSI != nil && identity.Provisioned(pv) && pv.Spec.ClaimRef != nil {
 			claims[pv.Spec.ClaimRef.Namespace+"/"+pv.Spec.ClaimRef.Name] = true
 		}
@@ -71,7 +71,7 @@ func pods(ctx context.Context, from client.Reader) (names []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	err = claimpools.EachPod(ctx, from, func(pod *corev1.Pod) {
+	err = installed.EachPod(ctx, from, func(pod *corev1.Pod) {
 		if uses(pod, claims) {
 			names = append(names, pod.Namespace+"/"+pod.Name)
 		}
