@@ -122,8 +122,8 @@ push: ## the image for amd64 and arm64, to a registry: IMAGE=registry.example.co
 	@$(MAKE) --no-print-directory build ARCHES="amd64 arm64"
 	@$(RELEASE) push $(IMAGE)
 
-release: ## the files of a release: VERSION=v1.2.3 IMAGE=registry.example.com/hostpath-provisioner PUSH=1 KEY=cosign.key
-	@$(RELEASE) make --version $(VERSION) --image $(IMAGE) $(if $(PUSH),--push) $(if $(KEY),--key $(abspath $(KEY)))
+release: ## the files of a release: VERSION=v1.2.3 IMAGE=registry.example.com/hostpath-provisioner REPOSITORY=https://github.com/example/hostpath-provisioner PUSH=1 KEY=cosign.key
+	@$(RELEASE) make --version $(VERSION) --image $(IMAGE) --repository "$(REPOSITORY)" $(if $(PUSH),--push) $(if $(KEY),--key $(abspath $(KEY)))
 
 demo: ## from a fresh checkout to a claim, a pod, a file, and back
 	@e2e/demo.sh

@@ -61,7 +61,7 @@ func TestMonitoredObjects(t *testing.T) {
 		t.Errorf("the rules have the namespace or pages of the manifests: %s", rules)
 	}
 	rules, err = json.Marshal(monitoredBy(t, Settings{Namespace: "ns", Monitoring: "prom"})["PrometheusRule"].Object)
-	if err != nil || !strings.Contains(string(rules), "/docs/runbooks/HPPNotReady.md") {
+	if err != nil || !strings.Contains(string(rules), "docs/runbooks/HPPNotReady.md") {
 		t.Errorf("without a template: %s, %v", rules, err)
 	}
 }

@@ -44,7 +44,7 @@ func (r *Release) writeChart(files string) error {
 	}
 	if err := r.replace(all, "Chart.yaml", map[string]string{
 		"\nversion: 0.0.0\n":     "\nversion: " + r.chartVersion() + "\n",
-		"\nappVersion: v0.0.0\n": "\nappVersion: " + r.Version + "\n",
+		"\nappVersion: v0.0.0\n": "\nappVersion: " + r.Version + "\nhome: " + r.project() + "\nsources: [" + r.project() + "]\n",
 	}); err != nil {
 		return err
 	}
@@ -52,6 +52,7 @@ func (r *Release) writeChart(files string) error {
 		"  repository: " + placeholder + "\n": "  repository: " + r.Repository + "\n",
 		"  digest: \"\"\n":                    "  digest: " + r.Digest.String() + "\n",
 		"  tag: v0.1.0\n":                     "  tag: " + r.Version + "\n",
+		"  runbooks: \"\"\n":                  "  runbooks: " + r.page(runbooks+"%s.md") + "\n",
 	}); err != nil {
 		return err
 	}

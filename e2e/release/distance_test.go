@@ -49,7 +49,7 @@ func TestFromADistance(t *testing.T) {
 	// An overlay of a user's own, without a checkout, as docs/install.md has it.
 	mine := t.TempDir()
 	text := overlayOf(t, "../../docs/install.md")
-	text = strings.ReplaceAll(text, "https://github.com/kubevirt/hostpath-provisioner//manifests/csi?ref=v0.1.0", url+"csi?ref="+tag)
+	text = strings.ReplaceAll(text, "https://forge.example.com/storage/hostpath-provisioner//manifests/csi?ref=v0.1.0", url+"csi?ref="+tag)
 	if err := os.WriteFile(filepath.Join(mine, "kustomization.yaml"), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}

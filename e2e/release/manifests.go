@@ -38,7 +38,7 @@ func (r *Release) writeManifests(ctx context.Context, work, files string) error 
 		overlay := fmt.Sprintf("resources: [%s]\nimages:\n  - name: %s\n    newName: %s\n    digest: %s\n", base, placeholder,
 			r.Repository, r.Digest)
 		if form == "operator" {
-			overlay += operatorImage
+			overlay += operatorImage + fmt.Sprintf(operatorRunbooks, r.page(runbooks+"%s.md"))
 		}
 		if err := os.WriteFile(filepath.Join(work, "kustomization.yaml"), []byte(overlay), 0o644); err != nil {
 			return err
@@ -47,6 +47,7 @@ func (r *Release) writeManifests(ctx context.Context, work, files string) error 
 		if err != nil {
 			return err
 		}
+		text = []byte(r.withPages(string(text)))
 		if strings.Contains(string(text), placeholder+":") {
 			return fmt.Errorf("manifests/%s still has the image %s", form, placeholder)
 		}
@@ -67,6 +68,15 @@ const operatorImage = `replacements:
     targets:
       - select: {kind: Deployment, name: hostpath-provisioner-operator}
         fieldPaths: ["spec.template.spec.containers.0.env.[name=OPERATOR_IMAGE].value"]
+`
+
+// operatorRunbooks has the operator's rules name pages at %s.
+const operatorRunbooks = `patches:
+  - target: {kind: Deployment, name: hostpath-provisioner-operator}
+    patch: |
+      - op: add
+        path: /spec/template/spec/containers/0/env/-
+        value: {name: RUNBOOK_URL_TEMPLATE, value: %q}
 `
 
 // writeResource writes the definition of the operator's resource, and its schema as editors read
@@ -111,6 +121,7 @@ func jsonSchema(definition []byte) ([]byte, error) {
 func (r *Release) copyMonitoring(files string) error {
 	for from, to := range map[string]string{"prometheusrule.yaml": "rules.yaml", "dashboard.json": "dashboard.json"} {
 		text, err := os.ReadFile(filepath.Join(r.Root, "manifests/monitoring", from))
+		text = []byte(r.withPages(string(text)))
 		if err := errors.Join(err, os.WriteFile(filepath.Join(files, to), text, 0o644)); err != nil {
 			return err
 		}

@@ -18,9 +18,6 @@ import (
 // plugin is the program of the plugin of kubectl.
 const plugin = "kubectl-hpp"
 
-// downloads is the URL at which the files of a release are found, with its version in place of %s.
-const downloads = "https://github.com/kubevirt/hostpath-provisioner/releases/download/%s/"
-
 // platform is what a program is built for, by the names of Go.
 type platform struct{ os, arch string }
 
@@ -76,7 +73,7 @@ func (r *Release) packPlugin(programs map[platform][]byte, licenses []byte, file
 	if err != nil {
 		return err
 	}
-	changes := []string{"VERSION", r.Version}
+	changes := []string{"VERSION", r.Version, "HOMEPAGE", r.project()}
 	for _, p := range pluginPlatforms {
 		packed, name := tarred, r.pluginArchive(p)
 		if p.os == "windows" {
@@ -91,7 +88,7 @@ func (r *Release) packPlugin(programs map[platform][]byte, licenses []byte, file
 			return err
 		}
 		key := strings.ToUpper(p.os + "_" + p.arch)
-		changes = append(changes, "URI_"+key, fmt.Sprintf(downloads, r.Version)+name,
+		changes = append(changes, "URI_"+key, r.downloads()+name,
 			"SHA256_"+key, fmt.Sprintf("%x", sha256.Sum256(archive)))
 	}
 	filled := strings.NewReplacer(braced(changes)...).Replace(string(manifest))

@@ -136,7 +136,7 @@ func TestKrew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, manifest, strings.ReplaceAll(string(text), fmt.Sprintf(downloads, "v1.2.3-rc.1"), server.URL+"/"))
+	write(t, manifest, strings.ReplaceAll(string(text), (&Release{Options: Options{Version: "v1.2.3-rc.1"}}).downloads(), server.URL+"/"))
 	out, err := exec.Command("validate-krew-manifest", "-manifest", manifest).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), fmt.Sprintf("all %d spec.platforms installed fine", len(pluginPlatforms))) {
 		t.Errorf("%v\n%s", err, out)

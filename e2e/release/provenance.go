@@ -14,8 +14,6 @@ import (
 const (
 	statementType = "https://in-toto.io/Statement/v1"
 	predicateType = "https://slsa.dev/provenance/v1"
-	buildType     = "https://kubevirt.io/hostpath-provisioner/make-release/v1"
-	builder       = "https://kubevirt.io/hostpath-provisioner/e2e/cmd/release"
 )
 
 type (
@@ -27,6 +25,8 @@ type (
 	parameters struct {
 		Version string `json:"version"`
 		Image   string `json:"image"`
+		// Repository is that of the project.
+		Repository string `json:"repository,omitempty"`
 	}
 	definition struct {
 		BuildType    string            `json:"buildType"`
@@ -61,14 +61,14 @@ func (r *Release) writeProvenance(ctx context.Context, files string) error {
 	s := statement{Type: statementType, Predicate: predicateType,
 		Subject: []resource{{Name: r.Repository, Digest: map[string]string{r.Digest.Algorithm: r.Digest.Hex}}}}
 	s.Content.Build = definition{
-		BuildType: buildType,
-		External:  parameters{Version: r.Version, Image: r.Repository},
+		BuildType: r.page("docs/release.md"),
+		External:  parameters{Version: r.Version, Image: r.Repository, Repository: r.Project},
 		Internal: map[string]string{"go": strings.TrimSpace(string(toolchain)), "sbom": sbomTool,
 			"kustomize": kustomizeTool},
-		Dependencies: []resource{{URI: "git+https://kubevirt.io/hostpath-provisioner@" + r.Version,
+		Dependencies: []resource{{URI: "git+" + r.project() + "@" + r.Version,
 			Digest: map[string]string{"gitCommit": r.Source.Commit}}},
 	}
-	s.Content.Run.Builder.ID = builder
+	s.Content.Run.Builder.ID = r.page("e2e/cmd/release")
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return err

@@ -47,6 +47,10 @@ type Options struct {
 	// Repository is the name of the image without a tag:
 	// registry.example.com/storage/hostpath-provisioner.
 	Repository string
+	// Project is the address of the project's repository, from which people download the release and
+	// read its pages at the version's tag: https://github.com/example/hostpath-provisioner. It may be
+	// empty for a version before a release.
+	Project string
 	// Directory is where the files go. It must not exist.
 	Directory string
 	// Overwrite lets Push replace another image with the version, as of a build for tests.
@@ -78,6 +82,9 @@ func Make(ctx context.Context, o Options) (r *Release, err error) {
 		return nil, fmt.Errorf("%s is there: remove it to make the release again", o.Directory)
 	}
 	if _, err := parseName(o.Repository + ":" + cmp.Or(o.Version, "v0.0.0")); err != nil {
+		return nil, err
+	}
+	if err := checkProject(o.Project, o.Version); err != nil {
 		return nil, err
 	}
 	r = &Release{Options: o}

@@ -29,6 +29,7 @@ func TestTwoReleases(t *testing.T) {
 		t.Skip("builds everything twice")
 	}
 	const version, repository = "v9.9.9-rc.1", "registry.example.com/storage/hostpath-provisioner"
+	const project = "https://forge.example.com/storage/hostpath-provisioner"
 	var made []*Release
 	head, err := exec.Command("git", "-C", "../..", "rev-parse", "HEAD").Output()
 	if err != nil {
@@ -43,7 +44,7 @@ func TestTwoReleases(t *testing.T) {
 		if path == "a" {
 			gitIn(t, clone, "tag", version)
 		}
-		r, err := Make(t.Context(), Options{Root: clone, Version: version, Repository: repository,
+		r, err := Make(t.Context(), Options{Root: clone, Version: version, Repository: repository, Project: project,
 			Directory: filepath.Join(clone, "_artifacts", "release"), Progress: t.Output()})
 		if err != nil {
 			t.Fatal(err)
@@ -54,6 +55,9 @@ func TestTwoReleases(t *testing.T) {
 	for name, data := range first {
 		if !bytes.Equal(data, second[name]) {
 			t.Errorf("%s: %d and %d bytes, which differ", name, len(data), len(second[name]))
+		}
+		if bytes.Contains(data, []byte("url: docs/runbooks/")) {
+			t.Errorf("%s has alerts without addresses of their pages", name)
 		}
 		if bytes.Contains(data, []byte(placeholder+":")) {
 			t.Errorf("%s names %s", name, placeholder)
@@ -78,7 +82,7 @@ func pluginIs(t *testing.T, r *Release, files map[string][]byte) {
 	t.Helper()
 	for _, p := range pluginPlatforms {
 		name := r.pluginArchive(p)
-		sum := fmt.Sprintf("%s%s\n    sha256: %x\n", fmt.Sprintf(downloads, r.Version), name, sha256.Sum256(files[name]))
+		sum := fmt.Sprintf("%s%s\n    sha256: %x\n", r.downloads(), name, sha256.Sum256(files[name]))
 		if !bytes.Contains(files["hpp.yaml"], []byte(sum)) {
 			t.Errorf("hpp.yaml lacks %q", sum)
 		}

@@ -48,7 +48,7 @@ func TestEachAlertHasItsRunbook(t *testing.T) {
 		if r.Labels["kubernetes_operator_part_of"] != "kubevirt" || r.Labels["kubernetes_operator_component"] != "hostpath-provisioner-operator" {
 			t.Errorf("%s: labels %v", r.Alert, r.Labels)
 		}
-		if !strings.HasSuffix(r.Annotations["runbook_url"], "/docs/runbooks/"+r.Alert+".md") || r.Annotations["summary"] == "" || r.For == "" {
+		if r.Annotations["runbook_url"] != "docs/runbooks/"+r.Alert+".md" || r.Annotations["summary"] == "" || r.For == "" {
 			t.Errorf("%s: runbook_url %q, summary %q, for %q", r.Alert, r.Annotations["runbook_url"], r.Annotations["summary"], r.For)
 		}
 		page, err := os.ReadFile(filepath.Join(dir, r.Alert+".md"))

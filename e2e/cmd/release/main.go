@@ -1,7 +1,8 @@
 // Command release makes releases and images: make release, make image, make push. docs/release.md
 // describes releases.
 //
-//	go -C e2e run ./cmd/release make --version v1.2.3 --image registry.example.com/storage/hostpath-provisioner
+//	go -C e2e run ./cmd/release make --version v1.2.3 --image registry.example.com/storage/hostpath-provisioner \
+//	  --repository https://github.com/example/hostpath-provisioner
 //	go -C e2e run ./cmd/release image registry.example.com/storage/hostpath-provisioner:test amd64 ../_artifacts/image.tar
 //	go -C e2e run ./cmd/release push registry.example.com/storage/hostpath-provisioner:test
 //
@@ -23,7 +24,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/release"
 )
 
-const usage = `usage: release make --version VERSION --image NAME [--push] [--key FILE]
+const usage = `usage: release make --version VERSION --image NAME --repository URL [--push] [--key FILE]
        release image NAME:TAG ARCH FILE     a docker-archive of the programs in bin
        release push [--check] NAME:TAG      the programs in bin for all architectures; --check only asks whether it may`
 
@@ -78,6 +79,8 @@ func makeRelease(ctx context.Context, root string, args []string, out io.Writer)
 	flags.StringVar(&o.Version, "version", "", "the version: v1.2.3 or v1.2.3-rc.1")
 	flags.StringVar(&o.Repository, "image", "", "the image's name without a tag: "+
 		"registry.example.com/storage/hostpath-provisioner")
+	flags.StringVar(&o.Project, "repository", "", "the address of the project's repository: "+
+		"https://github.com/example/hostpath-provisioner")
 	push := flags.Bool("push", false, "push the image")
 	key := flags.String("key", "", "sign with this key of cosign, after the push")
 	cosign := flags.String("cosign", "cosign", "the program that signs")

@@ -17,7 +17,9 @@ func TestArguments(t *testing.T) {
 		{"make --version v1.0.0 --image example.com/agent --key k", "give PUSH=1 with KEY"},
 		{"make --version v1.0.0 --image localhost:1/agent --push --key k", "localhost:1: log in with docker login"},
 		{"make --version v1.0.0 --image registry.invalid/agent", "is not the name of an image that you can push"},
-		{"make --version 1.0.0 --image example.com/agent", "is not a version"},
+		{"make --version v1.0.0 --image example.com/agent", "links to its pages and downloads: set REPOSITORY"},
+		{"make --version v1.0.0 --image example.com/agent --repository example.com/agent", "set REPOSITORY to the address"},
+		{"make --version 1.0.0 --repository https://example.com/a --image example.com/agent", "is not a version"},
 	} {
 		err := run(t.Context(), t.TempDir(), strings.Fields(row.args), io.Discard)
 		if err == nil || !strings.Contains(err.Error(), row.words) {

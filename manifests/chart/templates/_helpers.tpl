@@ -38,7 +38,11 @@ kustomization has the labels, dir without it). */}}
 {{- $_ := set $metadata "annotations" (mergeOverwrite ($metadata.annotations | default dict) (dict "helm.sh/resource-policy" "keep")) }}
 {{- end }}
 ---
-{{ toYaml $object }}
+{{- $text := toYaml $object }}
+{{- if and $root.Values.monitoring.runbooks (eq $object.kind "PrometheusRule") }}
+{{- $text = regexReplaceAll "docs/runbooks/(\\w+)\\.md" $text (replace "%s" "${1}" $root.Values.monitoring.runbooks) }}
+{{- end }}
+{{ $text }}
 {{ end }}
 
 {{/* The name of the image. */}}
