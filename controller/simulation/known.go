@@ -8,7 +8,6 @@ import (
 // known are the defects that are found and not mended yet. A run that ends with one of them is no
 // failure; the mend removes the row.
 var known = []struct{ rule, text, why string }{
-	{"CLOCK", "patch persistentvolumes", "an agent that migrates writes a reclaim policy again at once while a webhook puts it back"},
 	{"SILENT", "and another agent has its pool", "a claim of a class that only this agent serves waits silently while an agent of another form has the pool"},
 	{"BUSY", "get persistentvolumeclaims", "an agent that migrates reads the claim of each Released PV at every check"},
 	{"HIDDEN", "is made on the disk of pool", "a pool takes the path of another one, whose disk is mounted there until its agents have ended"},

@@ -5,18 +5,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // The deletion of a PV cannot be reversed, so the API server is asked before it whether it admits
@@ -41,7 +45,8 @@ type refusal struct {
 	reason  string
 }
 
-// admit asks the API server whether it admits what a migration writes to PVs. It changes nothing.
+// admit asks the API server whether it admits what a migration writes to PVs, and whether a webhook
+// changes it so that it does not serve. It changes nothing.
 func (m *Migrator) admit(ctx context.Context, pv, next *corev1.PersistentVolume) error {
 	if pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 		if err := m.setRetain(ctx, pv, metav1.PatchOptions{DryRun: dryRun}); err != nil {
@@ -53,7 +58,55 @@ func (m *Migrator) admit(ctx context.Context, pv, next *corev1.PersistentVolume)
 	if err := m.Client.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, o); err != nil {
 		return fmt.Errorf("delete PV %s: %w", pv.Name, err)
 	}
-	return m.admitNew(ctx, next)
+	if err := m.admitNew(ctx, next); err != nil {
+		return err
+	}
+	return m.recognised(ctx, pv, next)
+}
+
+// recognised asks the API server what it would store as the new PV, under a name that is free, and
+// returns an untaken error if the migration would not know that PV again. The name has the shape of
+// a provisioner's; path and claimRef follow it, because policies tie them. That the API server
+// refuses such a PV proves nothing about the one of the right name, which admitNew asked for.
+func (m *Migrator) recognised(ctx context.Context, old, next *corev1.PersistentVolume) error {
+	trial, err := m.Client.CoreV1().PersistentVolumes().Create(ctx, renamed(next, uuid.NewUUID()),
+		metav1.CreateOptions{DryRun: dryRun})
+	if err != nil {
+		return nil //nolint:nilerr // see above
+	}
+	j := &job{old: old, new: renamed(next, types.UID(strings.TrimPrefix(trial.Name, "pvc-"))), step: record.MigrationCutover}
+	j.planned = source(j.new)
+	if trial.UID == old.UID || !j.isNew(trial) {
+		return untaken{next.Name, "the PV that replaces it would not be known again"}
+	}
+	if policy, _ := j.policy(trial); policy != contract.Policy(next) ||
+		trial.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+		return untaken{next.Name, "the PV that replaces it would have another reclaim policy"}
+	}
+	return nil
+}
+
+// renamed returns the PV that a provisioner would make for a claim of that UID in the same way.
+func renamed(pv *corev1.PersistentVolume, uid types.UID) *corev1.PersistentVolume {
+	was := pv.Name
+	pv = pv.DeepCopy()
+	pv.Name = "pvc-" + string(uid)
+	if contract.ClaimUID(pv) != "" {
+		pv.Spec.ClaimRef.UID = uid
+	}
+	rename := func(s *string) {
+		dir, base := path.Split(*s)
+		*s = dir + strings.Replace(base, was, pv.Name, 1)
+	}
+	switch s := pv.Spec.PersistentVolumeSource; {
+	case s.CSI != nil:
+		rename(&s.CSI.VolumeHandle)
+	case s.HostPath != nil:
+		rename(&s.HostPath.Path)
+	case s.Local != nil:
+		rename(&s.Local.Path)
+	}
+	return pv
 }
 
 // admitNew asks the API server whether it admits the PV that replaces another one. It changes
@@ -70,12 +123,13 @@ func (m *Migrator) admitNew(ctx context.Context, next *corev1.PersistentVolume) 
 // while. It records an event if the answer is permanent. It returns errCancelled; err itself if the
 // API server gave no answer, or if the PV was changed or deleted meanwhile.
 func (m *Migrator) refuse(ctx context.Context, pv *corev1.PersistentVolume, to string, err error) error {
-	if !errors.As(err, new(apierrors.APIStatus)) || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+	unused := errors.As(err, new(untaken))
+	if !unused && (!errors.As(err, new(apierrors.APIStatus)) || apierrors.IsConflict(err) || apierrors.IsNotFound(err)) {
 		return err
 	}
 	r := refusal{pv: pv, until: time.Now().Add(unansweredFor), verdict: Waiting,
 		reason: fmt.Sprintf("the API server cannot tell whether it admits the migration: %v; nothing was changed", err)}
-	if live.Permanent(err) {
+	if unused || live.Permanent(err) {
 		r.until, r.verdict = time.Now().Add(refusedFor), Refused
 		r.reason = fmt.Sprintf("the API server refuses a step: %v; the PV is as it was; correct what refuses it "+
 			"(docs/migration.md)%s", err, dryRunHint(err))

@@ -30,6 +30,8 @@ type job struct {
 	planned  corev1.PersistentVolumeSource
 	stranded bool // the agent does not serve the new PV, and cannot go back
 	touched  bool // the claim was annotated, or may not be
+	retained bool // the old PV got the policy Retain in this run
+	restored bool // the new PV got the policy of the old one in this run
 }
 
 func (j *job) advance(by record.MigrationChange) error { return j.pool.AdvanceMigration(j.volume, by) }
@@ -92,12 +94,31 @@ func encodePV(pv *corev1.PersistentVolume) ([]byte, error) {
 }
 
 // isNew reports whether a PV is the one that this migration created: it names the old one's UID,
-// and has the new source, of now or of the beginning. It may have got a claim.
+// and has the new source, of now or of the beginning. It may have got a claim. After the cutover
+// isStripped knows it, too.
 func (j *job) isNew(pv *corev1.PersistentVolume) bool {
 	has := source(pv)
-	return pv.Annotations[contract.AnnReplaces] == string(j.old.UID) && pv.UID != j.old.UID &&
+	return pv.UID != j.old.UID &&
+		(pv.Annotations[contract.AnnReplaces] == string(j.old.UID) || j.step == record.MigrationCutover && j.isStripped(pv)) &&
 		(apiequality.Semantic.DeepEqual(has, source(j.new)) || apiequality.Semantic.DeepEqual(has, j.planned)) &&
 		(contract.ClaimUID(j.new) == "" || contract.ClaimUID(pv) == contract.ClaimUID(j.new))
+}
+
+// isStripped reports whether a PV may be the new one although it names no former PV, because a
+// webhook took the annotation away: it is the claim's for which the new PV was made.
+func (j *job) isStripped(pv *corev1.PersistentVolume) bool {
+	return pv.Annotations[contract.AnnReplaces] == "" && contract.ClaimUID(j.new) != "" &&
+		contract.ClaimUID(pv) == contract.ClaimUID(j.new)
+}
+
+// policy returns the policy that the new PV gets at the end, and whether it has it already. That of
+// a PV without annotations is in the journal alone.
+func (j *job) policy(pv *corev1.PersistentVolume) (policy corev1.PersistentVolumeReclaimPolicy, has bool) {
+	if j.isStripped(pv) {
+		policy = contract.Policy(j.new)
+		return policy, pv.Annotations[contract.AnnPolicy] == "" && pv.Spec.PersistentVolumeReclaimPolicy == policy
+	}
+	return contract.Policy(pv), pv.Annotations[contract.AnnPolicy] == ""
 }
 
 // source returns a PV's source; as in the API server, a hostPath without a type has the empty one.

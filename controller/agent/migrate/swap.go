@@ -21,6 +21,8 @@ const (
 	pollEvery = 100 * time.Millisecond
 	// bindWithin is how long the controller-manager may take to bind until the migration stops.
 	bindWithin = time.Minute
+	// atOnce is how many steps may follow each other without a pause; a migration has fewer.
+	atOnce = 20
 	// failsFor is how long an error may last after the cutover before the migration stops
 	// with an event, and retryEvery the pause between two attempts.
 	failsFor   = 10 * time.Second
@@ -66,7 +68,7 @@ func (m *Migrator) begin(f candidate) (*job, error) {
 func (m *Migrator) move(ctx context.Context, j *job) error {
 	begin := time.Now()
 	var failing time.Time // since when
-	for ctx.Err() == nil {
+	for n := 0; ctx.Err() == nil; n++ {
 		s, err := m.next(ctx, j)
 		pause := pollEvery
 		var why stopped
@@ -75,6 +77,8 @@ func (m *Migrator) move(ctx context.Context, j *job) error {
 			failing = time.Time{}
 		case errors.As(err, &why):
 			return m.stop(ctx, j, string(why))
+		case errors.As(err, new(untaken)) && j.step == record.MigrationCutover:
+			return m.stop(ctx, j, fmt.Sprintf("%v; correct what changes it (docs/migration.md)", err))
 		case errors.Is(err, errCancelled):
 			return err
 		case apierrors.IsConflict(err):
@@ -92,7 +96,7 @@ func (m *Migrator) move(ctx context.Context, j *job) error {
 		switch {
 		case s == over:
 			return nil
-		case s == again:
+		case s == again && n < atOnce:
 			continue
 		case time.Since(begin) > bindWithin:
 			return m.stop(ctx, j, "the controller-manager has not bound PV and claim yet; check that it runs")
@@ -122,11 +126,14 @@ func (m *Migrator) next(ctx context.Context, j *job) (state, error) {
 		return m.complete(ctx, j, pv)
 	case pv.UID != j.old.UID && j.step == record.MigrationPrepared:
 		return m.cancel(ctx, j, nil, "the PV was deleted and created again")
+	case pv.UID != j.old.UID && pv.Status.Phase == corev1.VolumeBound:
+		return over, stopped(fmt.Sprintf("PV %s (UID %s) is bound to claim %s and is not the one that this migration "+
+			"creates: keep it, and compare it with the one in the journal (docs/migration.md)", pv.Name, pv.UID, reference(pv)))
 	case pv.UID != j.old.UID:
 		return over, stopped(fmt.Sprintf("PV %s (UID %s) is not one of this migration; "+
 			"save the data that it names, and delete it: the migration then continues", pv.Name, pv.UID))
 	case pv.DeletionTimestamp != nil && j.step == record.MigrationCutover:
-		return m.finalize(ctx, pv)
+		return m.finalize(ctx, j, pv)
 	}
 	return m.cutOver(ctx, j, pv)
 }
@@ -146,7 +153,7 @@ func (m *Migrator) cutOver(ctx context.Context, j *job, pv *corev1.PersistentVol
 	}
 	switch {
 	case pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain:
-		return again, m.unlessRefused(ctx, j, pv, m.retain(ctx, pv))
+		return again, m.unlessRefused(ctx, j, pv, m.retainOnce(ctx, j, pv))
 	case j.step == record.MigrationPrepared:
 		if err := j.advance(record.CutOver()); err != nil {
 			return over, unwritten(err)
@@ -159,6 +166,16 @@ func (m *Migrator) cutOver(ctx context.Context, j *job, pv *corev1.PersistentVol
 	}
 	m.announce(ctx, j, s.claim)
 	return again, m.unlessRefused(ctx, j, pv, m.remove(ctx, pv))
+}
+
+// retainOnce is retain, and returns an untaken error if the PV got the policy before in this run.
+func (m *Migrator) retainOnce(ctx context.Context, j *job, pv *corev1.PersistentVolume) error {
+	if j.retained {
+		return untaken{pv.Name, fmt.Sprintf("its reclaim policy is %s again", pv.Spec.PersistentVolumeReclaimPolicy)}
+	}
+	err := m.retain(ctx, pv)
+	j.retained = err == nil
+	return err
 }
 
 // unlessRefused cancels the migration if err is an answer by which the API server does not admit a
@@ -176,9 +193,9 @@ func (m *Migrator) unlessRefused(ctx context.Context, j *job, pv *corev1.Persist
 
 // finalize removes the finalizers of the deleted old PV. A deletion cannot be reversed, so
 // the migration can only go forward.
-func (m *Migrator) finalize(ctx context.Context, pv *corev1.PersistentVolume) (state, error) {
+func (m *Migrator) finalize(ctx context.Context, j *job, pv *corev1.PersistentVolume) (state, error) {
 	if pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
-		return again, m.retain(ctx, pv)
+		return again, m.retainOnce(ctx, j, pv)
 	}
 	if others := otherFinalizers(pv); len(others) > 0 {
 		return over, stopped(fmt.Sprintf("PV %s was deleted, and finalizers of other controllers keep it: %q; the "+
@@ -211,19 +228,22 @@ func (m *Migrator) complete(ctx context.Context, j *job, pv *corev1.PersistentVo
 	case claim.Status.Phase != corev1.ClaimBound && claim.Annotations[contract.AnnMigrated] != string(pv.UID) &&
 		!j.touched:
 		err := m.touch(ctx, claim, pv)
-		if j.touched = live.Permanent(err); j.touched {
-			err = nil // the controller-manager checks all claims every 15 seconds
+		// Once is enough: the controller-manager checks all claims every 15 seconds.
+		if j.touched = err == nil || live.Permanent(err); j.touched {
+			err = nil
 		}
 		return waits, err
 	case claim.Status.Phase != corev1.ClaimBound:
 		return waits, nil
 	}
+	policy, has := j.policy(pv)
 	switch {
-	case pv.Annotations[contract.AnnPolicy] == "":
-	case note != "":
+	case note != "" && pv.Annotations[contract.AnnPolicy] != "":
 		return again, m.keep(ctx, pv)
-	default:
-		return again, m.restore(ctx, pv)
+	case note == "" && !has && !j.restored:
+		err := m.setPolicy(ctx, pv, policy)
+		j.restored = err == nil
+		return again, err
 	}
 	return over, m.finish(ctx, j, pv, claim, note)
 }

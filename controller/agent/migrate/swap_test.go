@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -85,17 +86,32 @@ func begun(t *testing.T, edit func(*corev1.PersistentVolume)) (*Migrator, *job) 
 // itself it would carry them out.
 func heedDryRuns(client *fake.Clientset) {
 	client.PrependReactor("*", "persistentvolumes", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		pv := &corev1.PersistentVolume{}
 		switch a := a.(type) {
 		case clienttesting.CreateActionImpl:
-			return len(a.CreateOptions.DryRun) > 0, pv, nil
+			return len(a.CreateOptions.DryRun) > 0, a.Object, nil
 		case clienttesting.PatchActionImpl:
-			return len(a.PatchOptions.DryRun) > 0, pv, nil
+			if len(a.PatchOptions.DryRun) == 0 {
+				return false, nil, nil
+			}
+			return true, wouldBe(client.Tracker(), a), nil
 		case clienttesting.DeleteActionImpl:
 			return len(a.DeleteOptions.DryRun) > 0, nil, nil
 		}
 		return false, nil, nil
 	})
+}
+
+// wouldBe is the PV after a patch, which is not stored.
+func wouldBe(objects clienttesting.ObjectTracker, a clienttesting.PatchActionImpl) *corev1.PersistentVolume {
+	obj, err := objects.Get(a.GetResource(), "", a.Name)
+	if err != nil {
+		panic(err)
+	}
+	pv := obj.(*corev1.PersistentVolume).DeepCopy()
+	if err := json.Unmarshal(a.Patch, pv); err != nil { // a merge patch of maps and strings
+		panic(err)
+	}
+	return pv
 }
 
 func readPV(t *testing.T, client kubernetes.Interface) *corev1.PersistentVolume {

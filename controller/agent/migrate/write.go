@@ -16,6 +16,15 @@ import (
 
 // Every write names the UID and the version of the object that was read. If another
 // writer changed it, the API server returns Conflict, and the next step reads it again.
+// A webhook may change what is written: a write whose effect is not in the answer is untaken, and is
+// not sent again at once.
+
+// untaken is the error of a write that the API server accepted and that has no effect.
+type untaken struct{ pv, what string }
+
+func (e untaken) Error() string {
+	return fmt.Sprintf("change PV %s: %s, because a webhook or another program changes what is written", e.pv, e.what)
+}
 
 // retain sets the policy to Retain, and the annotation AnnPolicy to the former policy.
 func (m *Migrator) retain(ctx context.Context, pv *corev1.PersistentVolume) error {
@@ -24,25 +33,48 @@ func (m *Migrator) retain(ctx context.Context, pv *corev1.PersistentVolume) erro
 }
 
 func (m *Migrator) setRetain(ctx context.Context, pv *corev1.PersistentVolume, o metav1.PatchOptions) error {
-	return m.patchPV(ctx, pv, map[string]any{"annotations": map[string]any{contract.AnnPolicy: contract.Policy(pv)}},
+	now, err := m.patchPV(ctx, pv, map[string]any{"annotations": map[string]any{contract.AnnPolicy: contract.Policy(pv)}},
 		map[string]any{"persistentVolumeReclaimPolicy": corev1.PersistentVolumeReclaimRetain}, o)
+	switch {
+	case err != nil:
+		return err
+	case now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain:
+		return untaken{pv.Name, fmt.Sprintf("its reclaim policy stays %s", now.Spec.PersistentVolumeReclaimPolicy)}
+	case now.Annotations[contract.AnnPolicy] == "":
+		return untaken{pv.Name, "it does not get the annotation " + contract.AnnPolicy}
+	}
+	return nil
 }
 
-// restore sets the policy of the annotation AnnPolicy. With the policy Delete it also adds the
-// provisioner library's finalizer, so that the PV outlives its volume; not on a PV of another
-// provisioner, which handles its own. It does nothing without the annotation.
+// restore sets the policy of the annotation AnnPolicy, and removes the annotation.
 func (m *Migrator) restore(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if pv.Annotations[contract.AnnPolicy] == "" {
 		return nil
 	}
+	return m.setPolicy(ctx, pv, contract.Policy(pv))
+}
+
+// setPolicy sets a policy and removes the annotation AnnPolicy. With the policy Delete it also adds
+// the provisioner library's finalizer, so that the PV outlives its volume; not on a PV of another
+// provisioner, which handles its own. A webhook may decide on another policy.
+func (m *Migrator) setPolicy(ctx context.Context, pv *corev1.PersistentVolume,
+	policy corev1.PersistentVolumeReclaimPolicy) error {
 	m.Step("migrate.restore")
 	meta := map[string]any{"annotations": map[string]any{contract.AnnPolicy: nil}}
-	policy := contract.Policy(pv)
 	if policy == corev1.PersistentVolumeReclaimDelete && pv.DeletionTimestamp == nil && !m.PVs.IsForeign(pv) &&
 		!slices.Contains(pv.Finalizers, contract.Finalizer) {
 		meta["finalizers"] = append(slices.Clone(pv.Finalizers), contract.Finalizer)
 	}
-	return m.patchPV(ctx, pv, meta, map[string]any{"persistentVolumeReclaimPolicy": policy}, metav1.PatchOptions{})
+	now, err := m.patchPV(ctx, pv, meta, map[string]any{"persistentVolumeReclaimPolicy": policy}, metav1.PatchOptions{})
+	return unmarked(now, err)
+}
+
+// unmarked returns an untaken error if a PV has the annotation AnnPolicy, which was removed.
+func unmarked(now *corev1.PersistentVolume, err error) error {
+	if err == nil && now.Annotations[contract.AnnPolicy] != "" {
+		return untaken{now.Name, "its annotation " + contract.AnnPolicy + " stays"}
+	}
+	return err
 }
 
 // keep leaves the policy at Retain for good: it removes the annotation AnnPolicy, by which a later
@@ -52,8 +84,8 @@ func (m *Migrator) keep(ctx context.Context, pv *corev1.PersistentVolume) error 
 		return nil
 	}
 	m.Step("migrate.keep")
-	return m.patchPV(ctx, pv, map[string]any{"annotations": map[string]any{contract.AnnPolicy: nil}}, nil,
-		metav1.PatchOptions{})
+	return unmarked(m.patchPV(ctx, pv, map[string]any{"annotations": map[string]any{contract.AnnPolicy: nil}}, nil,
+		metav1.PatchOptions{}))
 }
 
 func (m *Migrator) remove(ctx context.Context, pv *corev1.PersistentVolume) error {
@@ -64,7 +96,11 @@ func (m *Migrator) remove(ctx context.Context, pv *corev1.PersistentVolume) erro
 
 func (m *Migrator) release(ctx context.Context, pv *corev1.PersistentVolume) error {
 	m.Step("migrate.release")
-	return gone(m.patchPV(ctx, pv, map[string]any{"finalizers": nil}, nil, metav1.PatchOptions{}), "")
+	now, err := m.patchPV(ctx, pv, map[string]any{"finalizers": nil}, nil, metav1.PatchOptions{})
+	if err == nil && len(now.Finalizers) > 0 {
+		return untaken{pv.Name, fmt.Sprintf("its finalizers stay: %q", now.Finalizers)}
+	}
+	return gone(err, "")
 }
 
 // create creates the new PV, unless a PV has that name; the next step checks which one it is.
@@ -91,12 +127,18 @@ func (m *Migrator) touch(ctx context.Context, claim *corev1.PersistentVolumeClai
 	return err
 }
 
+// patchPV returns the PV as the API server has it after the write, or would have it after a dry run.
 func (m *Migrator) patchPV(ctx context.Context, pv *corev1.PersistentVolume, meta, spec map[string]any,
-	o metav1.PatchOptions) error {
-	if err := live.PatchPV(ctx, m.Client, pv, meta, spec, o); err != nil {
-		return fmt.Errorf("change PV %s: %w", pv.Name, err)
+	o metav1.PatchOptions) (*corev1.PersistentVolume, error) {
+	patch, err := live.UnchangedPatch(pv, meta, spec)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	now, err := m.Client.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, patch, o)
+	if err != nil {
+		return nil, fmt.Errorf("change PV %s: %w", pv.Name, err)
+	}
+	return now, nil
 }
 
 // gone returns nil if the object does not exist, and otherwise the wrapped error.
