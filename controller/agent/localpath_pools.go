@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/klog/v2"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
@@ -17,14 +19,50 @@ import (
 
 // follow ends the agent when the configuration gives this node other directories.
 func (a *Agent) follow(ctx context.Context) error {
-	return a.localPath.file.Follow(ctx, a.recorder, &localPools{Agent: a, hung: map[string]bool{}})
+	return a.localPath.file.Follow(ctx, a.recorder, newLocalPools(a))
 }
 
 // localPools implements localpath.Pools.
 type localPools struct {
 	*Agent
-	mu   sync.Mutex
-	hung map[string]bool // paths that did not respond to a check; guarded by mu
+	sweeps sweeps
+	mu     sync.Mutex
+	hung   map[string]bool // paths that did not respond to a check; guarded by mu
+}
+
+func newLocalPools(a *Agent) *localPools { return &localPools{Agent: a, hung: map[string]bool{}} }
+
+// sweeps bounds how often the configuration has all PVs of the cluster read. Only Follow uses it.
+type sweeps struct {
+	at, next time.Time // of the last one, and before which there is no other one
+	pause    time.Duration
+}
+
+const (
+	sweepFirst = 10 * time.Second
+	sweepLast  = time.Hour
+	// sweptNow is for how long a sweep counts: one poll of the file asks about several directories.
+	sweptNow = 5 * time.Second
+)
+
+// do calls sweep unless it was called just now, and reports whether the last one succeeded. Each
+// call doubles the pause before the next one.
+func (s *sweeps) do(sweep func() error) bool {
+	switch now := time.Now(); {
+	case now.Sub(s.at) < sweptNow:
+		return true
+	case now.Before(s.next):
+		return false
+	case now.Sub(s.next) > sweepLast:
+		s.pause = 0
+	}
+	err := sweep()
+	s.pause = min(max(2*s.pause, sweepFirst), sweepLast)
+	s.next = time.Now().Add(s.pause)
+	if err == nil {
+		s.at = time.Now()
+	}
+	return err == nil
 }
 
 // Check implements localpath.Pools.
@@ -88,11 +126,13 @@ func (l *localPools) Held(ctx context.Context, path string) string {
 	case errors.Is(err, fault.ErrNotOpened):
 		return "is not opened yet: list it again until the agent is ready"
 	}
-	// It has no volumes, or it was never open, and may be a wrong path. The last sweep may be old.
-	if err := l.pvs.Sweep(ctx); err != nil {
-		return "may have volumes: list it again until the agent can read all PVs"
+	// It has no volumes, or it was never open, and may be a wrong path. A PV that names it is an
+	// answer, also an old one. That there is none is an answer only right after a sweep.
+	pv := l.namedBy(pool)
+	if pv == "" && !l.sweeps.do(func() error { return l.pvs.Sweep(ctx) }) {
+		return "may have volumes: list it again until the agent has read all PVs, which it tries within an hour"
 	}
-	if pv := l.namedBy(pool); pv != "" {
+	if pv = cmp.Or(pv, l.namedBy(pool)); pv != "" {
 		return fmt.Sprintf("PV %s names: list it again until no PV names it", pv)
 	}
 	return ""
@@ -101,16 +141,16 @@ func (l *localPools) Held(ctx context.Context, path string) string {
 // home returns the pool at PV_DIR, which has the note of the others that have volumes.
 func (l *localPools) home() *volume.Pool { return l.poolAt(filepath.Join("/", l.pvDir)) }
 
-// Opened implements localpath.Pools.
-func (l *localPools) Opened() bool { return !errors.Is(l.home().Ready(), fault.ErrNotOpened) }
+// Writable implements localpath.Pools.
+func (l *localPools) Writable() bool { return l.home().Ready() == nil }
 
 // Note implements localpath.Pools. While the pool at PV_DIR is not ready, Note does nothing. A
 // directory that is not ready keeps its note until it is held no more.
-func (l *localPools) Note(ctx context.Context, configured []string) (again bool) {
+func (l *localPools) Note(ctx context.Context, configured []string) (again, noted bool) {
 	log, home := klog.FromContext(ctx), l.home()
 	before, err := home.Paths()
 	if err != nil && !errors.Is(err, fault.ErrDamaged) {
-		return false
+		return false, false
 	}
 	var now []string
 	for _, path := range slices.Compact(slices.Sorted(slices.Values(append(configured, before...)))) {
@@ -125,9 +165,10 @@ func (l *localPools) Note(ctx context.Context, configured []string) (again bool)
 	if !slices.Equal(now, before) {
 		if err := home.SetPaths(now); err != nil {
 			log.Error(err, "It was not noted which paths of config.json have volumes", "paths", now)
+			return again, false
 		}
 	}
-	return again
+	return again, true
 }
 
 // hasVolumes reports whether the pool has volumes; if that is unknown, or if it has none any more,

@@ -83,7 +83,7 @@ func (s *stage) start(pvs ...*corev1.PersistentVolume) *localPools {
 	if err := a.newLoop(); err != nil {
 		s.Fatal(err)
 	}
-	return &localPools{Agent: a, hung: map[string]bool{}}
+	return newLocalPools(a)
 }
 
 // Paths of which no agent can make a pool, with words of the reason. They are refused when the
@@ -280,7 +280,7 @@ func TestLostPath(t *testing.T) {
 	}
 	note := func(a *localPools, want bool) {
 		t.Helper()
-		if again := a.Note(t.Context(), a.localPath.file.Paths().All()); again != want {
+		if again, _ := a.Note(t.Context(), a.localPath.file.Paths().All()); again != want {
 			t.Errorf("the agent starts again: %v", again)
 		}
 	}

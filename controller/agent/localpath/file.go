@@ -74,13 +74,15 @@ type Pools interface {
 	Check(paths []string) error
 	// Returned reports whether one that the agent left out at its start can be a pool now.
 	Returned() bool
-	// Opened reports whether the agent has tried to open its directories.
-	Opened() bool
+	// Writable reports whether Note can note anything now. Without that no directory is given up: the
+	// next start would find it noted, and end for it again.
+	Writable() bool
 	// Held returns why a directory must stay, such as "has volumes", "" if it need not.
 	Held(ctx context.Context, path string) string
-	// Note notes which directories have volumes, for the next Open. It reports whether the agent
-	// has to start again, because one is noted that it did not know at its start.
-	Note(ctx context.Context, configured []string) (again bool)
+	// Note notes which directories have volumes, for the next Open. again is set if the agent has to
+	// start again, because one is noted that it did not know at its start, and noted if what Note
+	// found is on the disk.
+	Note(ctx context.Context, configured []string) (again, noted bool)
 }
 
 // Follow reads the file again until the context ends, and then returns nil. It returns
@@ -90,7 +92,8 @@ type Pools interface {
 // Follow records an event on the Node and goes on if the agent could not start with the
 // file, if a directory in it can be no pool, or if it lacks one that is held: an agent
 // without that pool could neither grow nor delete its volumes. It records one event for each
-// Former directory that is held, and also returns ErrChanged once one is held no more.
+// Former directory that is held, and also returns ErrChanged once one is held no more and that is
+// noted.
 func (f *File) Follow(ctx context.Context, recorder *events.Recorder, pools Pools) error {
 	log := klog.FromContext(ctx).WithValues("file", f.path)
 	for sleep.For(ctx, rereadEvery) {
@@ -99,9 +102,10 @@ func (f *File) Follow(ctx context.Context, recorder *events.Recorder, pools Pool
 		if err == nil {
 			changed, err = f.changed(ctx, &now, pools)
 		}
-		again := !changed && pools.Opened() && !f.keepFormer(ctx, recorder, pools)
+		left := !changed && pools.Writable() && !f.keepFormer(ctx, recorder, pools)
 		// Noted last, so that the next start does not keep a directory that is held no more.
-		again = pools.Note(ctx, f.paths.All()) || again
+		again, noted := pools.Note(ctx, f.paths.All())
+		again = again || left && noted
 		switch {
 		case ctx.Err() != nil:
 			return nil

@@ -45,7 +45,8 @@ type fakePools struct {
 	returned bool
 	held     map[string]string
 	unknown  bool // one is noted that the agent did not know at its start
-	closed   bool
+	closed   bool // nothing can be noted
+	failing  bool // to note
 	outdated bool // Held answered after the last Note
 }
 
@@ -60,10 +61,10 @@ func (f *fakePools) Held(_ context.Context, path string) string {
 	f.outdated = true
 	return f.held[path]
 }
-func (f *fakePools) Opened() bool { return !f.closed }
-func (f *fakePools) Note(_ context.Context, configured []string) bool {
+func (f *fakePools) Writable() bool { return !f.closed }
+func (f *fakePools) Note(_ context.Context, configured []string) (again, noted bool) {
 	f.outdated = false
-	return f.unknown && slices.Equal(configured, []string{"/a", "/b"})
+	return f.unknown && slices.Equal(configured, []string{"/a", "/b"}), !f.failing
 }
 
 // A changed file has the agent start again, unless it could not start with it or a directory is
@@ -90,6 +91,8 @@ func TestFollow(t *testing.T) {
 		"wrong":                   {text: config(`"b"`), event: `ConfigurationRefused path "b" is not absolute`},
 		"a former one, held":      {text: config(`"/a","/b"`), had: []string{"/b", "/z"}, pools: fakePools{held: map[string]string{"/z": "has volumes: list it"}}, event: "ConfigurationRefused node-01 no longer the path /z, which has volumes: list it"},
 		"a former one, not open":  {text: config(`"/a","/b"`), had: []string{"/z"}, pools: fakePools{closed: true}},
+		"held no more, not noted": {text: config(`"/a","/b"`), had: []string{"/z"}, pools: fakePools{failing: true}},
+		"one more, not noted":     {text: config(`"/a","/b","/c"`), pools: fakePools{closed: true, failing: true}, changed: true, event: "ConfigurationChanged"},
 		"held no more":            {text: config(`"/a","/b"`), had: []string{"/z"}, changed: true, event: "ConfigurationChanged"},
 		"held no more, and wrong": {text: config(`"b"`), had: []string{"/z"}, event: `ConfigurationRefused path "b" is not absolute`},
 		"listed again":            {text: config(`"/a","/b","/z"`), had: []string{"/z"}, pools: fakePools{held: map[string]string{"/z": "has volumes"}}, changed: true, event: "ConfigurationChanged"},
