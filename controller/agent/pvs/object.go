@@ -34,7 +34,7 @@ func (p *PVs) object(pv *corev1.PersistentVolume, r record.Record) identity.Obje
 
 // succeeds reports whether a PV replaced another one in a migration that is done.
 func succeeds(pv *corev1.PersistentVolume, m *record.Migration) bool {
-	if m == nil || pv.CreationTimestamp.Time.Before(m.Began) || pv.CreationTimestamp.After(m.Changed) {
+	if m == nil || !identity.CreatedBetween(pv.CreationTimestamp.Time, m.Began, m.Changed) {
 		return false
 	}
 	var old corev1.PersistentVolume

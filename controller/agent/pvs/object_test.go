@@ -281,7 +281,9 @@ func TestReplacedPVIsItsSuccessor(t *testing.T) {
 		"the successor":         {began.Add(time.Minute), "a", true},
 		"another PV's":          {began.Add(time.Minute), "x", false},
 		"applied again":         {began.Add(time.Hour), "a", false},
-		"older than that":       {began.Add(-time.Second), "a", false},
+		"in the same second":    {began, "a", true},
+		"clocks that differ":    {began.Add(150 * time.Second), "a", true},
+		"older than that":       {began.Add(-2 * time.Minute), "a", false},
 		"of a PV without a UID": {began.Add(time.Minute), "", false},
 	} {
 		l := newLife(t, "csi")
@@ -293,7 +295,7 @@ func TestReplacedPVIsItsSuccessor(t *testing.T) {
 		}
 		l.rewrite(func(r map[string]any) {
 			delete(r, "pvUID")
-			r["migration"] = record.Migration{Step: record.MigrationDone, To: "csi", Old: old, Began: began, Changed: began.Add(2 * time.Minute)}
+			r["migration"] = record.Migration{Step: record.MigrationDone, To: "csi", Old: old, Began: began.Add(time.Second / 2), Changed: began.Add(2 * time.Minute)}
 		})
 		l.again()
 		l.pv.CreationTimestamp, l.pv.Annotations[contract.AnnReplaces] = metav1.NewTime(row.created), row.replaces

@@ -50,7 +50,7 @@ type Object struct {
 // deletable again.
 func WhichObject(o Object) Finding {
 	sameCluster := o.Cluster != "" && o.Cluster == o.RecordedCluster
-	made := !o.Made.IsZero() && !o.Created.Before(o.Made.Add(-clockSkew)) && !o.Created.After(o.Made.Add(createdWithin))
+	made := !o.Made.IsZero() && CreatedBetween(o.Created, o.Made, o.Made.Add(createdWithin-clockSkew))
 	switch {
 	case o.Confirmed:
 		return Finding{Answer: Ours}
@@ -76,6 +76,12 @@ func WhichObject(o Object) Finding {
 	}
 	return Finding{Unclear, fmt.Sprintf("the record of the volume has no PV's UID, and this PV, created %s, was not "+
 		"created with the volume, %s", o.Created.UTC().Format(time.RFC3339), o.Made.UTC().Format(time.RFC3339))}
+}
+
+// CreatedBetween reports whether the API server may have created an object between two times of this
+// node's clock, or of the clock of an agent before. Creation times have whole seconds.
+func CreatedBetween(created, from, to time.Time) bool {
+	return !created.Before(from.Truncate(time.Second).Add(-clockSkew)) && !created.After(to.Add(clockSkew))
 }
 
 // Home has the marks of a PV that name where its volume is. A mark that no agent recorded is "".
