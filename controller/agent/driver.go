@@ -18,6 +18,16 @@ type driverOptions struct {
 	dataDirs   string
 	kubeletDir string
 	socketSeen string // by the kubelet; if it is empty the driver does not register itself
+
+	socket *kubelet.Socket // set by listen
+}
+
+// ready returns nil if clients reach the driver's socket, and before listen.
+func (d *driverOptions) ready() error {
+	if d.socket == nil {
+		return nil
+	}
+	return d.socket.Ready()
 }
 
 // check refuses flags that need a CSI socket if there is none.
@@ -55,6 +65,7 @@ func (d *driverOptions) listen(server *csi.Server,
 	if err != nil {
 		return nil, err
 	}
+	d.socket = l
 	parts = append(parts, func(ctx context.Context) error { return server.Serve(ctx, l) })
 	if r == nil {
 		return parts, nil

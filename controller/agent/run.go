@@ -204,6 +204,7 @@ func (a *Agent) checks() (all []httpserver.Check) {
 	for _, p := range a.pools.All() {
 		add(true, "pool "+p.Path(), p.Ready)
 	}
+	add(a.driver != nil, "driver socket", a.Options.driver.ready)
 	add(a.kubelet != nil, "kubelet", a.kubelet.Ready)
 	add(a.seen != nil, "scheduling", a.seen.Ready)
 	return all

@@ -87,12 +87,25 @@ func clearSocket(path string) error {
 	if err != nil {
 		return err
 	}
+	if err := refuses(path, st); err != nil {
+		return err
+	}
+	return os.Remove(path)
+}
+
+// refuses returns nil if a file is a socket that no process serves, because it refuses connections.
+// Any other answer may be that of a process that is busy.
+func refuses(path string, st fs.FileInfo) error {
 	if st.Mode().Type() != fs.ModeSocket {
 		return errors.New("a file that is not a socket has this path; remove it")
 	}
-	if c, err := net.DialTimeout("unix", path, dialTimeout); err == nil {
+	c, err := net.DialTimeout("unix", path, dialTimeout)
+	switch {
+	case err == nil:
 		_ = c.Close()
 		return errors.New("another process serves it; stop that first")
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
+		return nil
 	}
-	return os.Remove(path)
+	return fmt.Errorf("another process may serve it: %w; stop that first", err)
 }

@@ -103,9 +103,15 @@ func (r *Registration) Renew() {
 	}
 }
 
-// Ready returns nil if the kubelet has registered the driver, otherwise the kubelet's reason.
+// Ready returns nil if the kubelet has registered the driver, otherwise the kubelet's reason, or what
+// has the path of the registration socket.
 func (r *Registration) Ready() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.socket != nil {
+		if err := r.socket.Ready(); err != nil {
+			return err
+		}
+	}
 	return r.state
 }
