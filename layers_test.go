@@ -118,7 +118,7 @@ var arrows = []struct {
 var floors = [][]string{
 	{"apply", "installed", "poolrecord", "agentstatus", "optional", "tlsprofile", "metrics"},
 	{"claimpools", "templatenodes", "nodegone", "waiting", "removal", "installed/installedtest"},
-	{"admission"},
+	{"admission", "layout"},
 	{""},
 }
 

@@ -14,6 +14,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/operator/agentstatus"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
+	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
 // agents is the state of the agents, and what has to be gone before they are installed, or "".
@@ -86,7 +87,7 @@ func offering(pods []corev1.Pod) (nodes []claimpools.Node) {
 	for _, pod := range pods {
 		node := claimpools.Node{Name: pod.Spec.NodeName}
 		if contract.PodReady(&pod) {
-			for _, p := range offeredBy(pod.Spec).pools {
+			for _, p := range poolrecord.OfferOf(pod.Spec).Pools {
 				node.Offered = append(node.Offered, p.Name)
 			}
 		}

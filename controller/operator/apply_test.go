@@ -10,6 +10,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
+	"kubevirt.io/hostpath-provisioner/controller/operator/layout"
 )
 
 // What is applied does not differ when it is read again: otherwise every pass would write it.
@@ -19,7 +20,7 @@ func TestAppliedIsTheSame(t *testing.T) {
 	s := Settings{Namespace: "ns", Monitoring: "monitoring", Image: "image:v1"}
 	var all []*unstructured.Unstructured
 	for name, made := range map[string]func() ([]*unstructured.Unstructured, error){
-		"agents":      func() ([]*unstructured.Unstructured, error) { return s.desired(cr, layoutOf(cr)) },
+		"agents":      func() ([]*unstructured.Unstructured, error) { return s.desired(cr, plan{Layout: layout.Of(cr)}) },
 		"webhook":     func() ([]*unstructured.Unstructured, error) { return s.webhook(cr) },
 		"monitoring":  func() ([]*unstructured.Unstructured, error) { return s.monitored(cr) },
 		"constraints": func() ([]*unstructured.Unstructured, error) { return s.constraints(cr) },

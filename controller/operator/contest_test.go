@@ -17,6 +17,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
+	"kubevirt.io/hostpath-provisioner/controller/operator/layout"
 	"kubevirt.io/hostpath-provisioner/controller/operator/tlsprofile"
 )
 
@@ -177,7 +178,7 @@ func TestAnotherInstallation(t *testing.T) {
 			if err := w.c.Get(t.Context(), client.ObjectKey{Name: "hpp"}, &cr); err != nil || row.refused && (len(cr.Finalizers) > 0 || len(cr.Status.Conditions) > 0) {
 				t.Errorf("the resource has finalizers %v and conditions %v, %v", cr.Finalizers, cr.Status.Conditions, err)
 			}
-			if _, err := w.r.nodeGoneGrace(t.Context()); (err != nil) != row.refused {
+			if _, err := layout.NodeGoneGrace(t.Context(), w.r.installed()); (err != nil) != row.refused {
 				t.Errorf("volumes of nodes that are gone: %v", err)
 			}
 		})

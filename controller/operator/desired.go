@@ -18,6 +18,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
+	"kubevirt.io/hostpath-provisioner/controller/operator/layout"
 )
 
 //go:embed agent.yaml
@@ -49,7 +50,7 @@ func (s Settings) objects(cr *v1beta1.HostPathProvisioner) ([]*unstructured.Unst
 
 // desired returns the objects that the resource asks for, in the order in which they are applied.
 // Without a pool to offer there is no DaemonSet.
-func (s Settings) desired(cr *v1beta1.HostPathProvisioner, l layout) (wanted []*unstructured.Unstructured, err error) {
+func (s Settings) desired(cr *v1beta1.HostPathProvisioner, l plan) (wanted []*unstructured.Unstructured, err error) {
 	all, err := s.objects(cr)
 	if err != nil {
 		return nil, err
@@ -59,15 +60,15 @@ func (s Settings) desired(cr *v1beta1.HostPathProvisioner, l layout) (wanted []*
 			continue
 		}
 		if o.GetKind() == "DaemonSet" {
-			if len(l.pools) == 0 {
+			if len(l.Pools) == 0 {
 				continue
 			}
 			if err := s.daemonSet(o, cr, l); err != nil {
 				return nil, fmt.Errorf("read agent.yaml: %w", err)
 			}
 		}
-		if o.GetKind() == "ClusterRole" && l.migrates() {
-			if err := permitMigration(o); err != nil {
+		if o.GetKind() == "ClusterRole" && l.Migrates() {
+			if err := layout.PermitMigration(o); err != nil {
 				return nil, fmt.Errorf("read agent.yaml: %w", err)
 			}
 		}
@@ -106,7 +107,7 @@ func trust(configuration *unstructured.Unstructured, authorities []byte) error {
 }
 
 // daemonSet changes the agents' DaemonSet for the resource.
-func (s Settings) daemonSet(o *unstructured.Unstructured, cr *v1beta1.HostPathProvisioner, l layout) error {
+func (s Settings) daemonSet(o *unstructured.Unstructured, cr *v1beta1.HostPathProvisioner, l plan) error {
 	var ds appsv1.DaemonSet
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &ds); err != nil {
 		return err
@@ -122,7 +123,7 @@ func (s Settings) daemonSet(o *unstructured.Unstructured, cr *v1beta1.HostPathPr
 	pod.NodeSelector = onLinux(cr.Spec.Workload.NodeSelector)
 	pod.Affinity = notOn(l.without, cr.Spec.Workload.Affinity)
 	pod.Tolerations = cr.Spec.Workload.Tolerations
-	if err := l.configure(pod); err != nil {
+	if err := l.Configure(pod); err != nil {
 		return err
 	}
 	applied, err := apply.ToApply(&ds)

@@ -17,13 +17,14 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/operator/agentstatus"
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
+	"kubevirt.io/hostpath-provisioner/controller/operator/layout"
 )
 
 // pod returns the agents' pod for a spec.
 func pod(t *testing.T, spec v1beta1.HostPathProvisionerSpec) corev1.PodSpec {
 	t.Helper()
 	cr := &v1beta1.HostPathProvisioner{ObjectMeta: metav1.ObjectMeta{Name: "hpp", UID: "1"}, Spec: spec}
-	objects, err := Settings{Namespace: "ns", Image: "image:v1", PartOf: "whole", Installer: "v2"}.desired(cr, layoutOf(cr))
+	objects, err := Settings{Namespace: "ns", Image: "image:v1", PartOf: "whole", Installer: "v2"}.desired(cr, plan{Layout: layout.Of(cr)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,17 +96,17 @@ func TestRefusedPools(t *testing.T) {
 	cr := &v1beta1.HostPathProvisioner{Spec: v1beta1.HostPathProvisionerSpec{StoragePools: []v1beta1.StoragePool{
 		{Name: "b", Path: "/b", PVCTemplate: shared, OverlayClassName: "x"}, {Name: "c", Path: "/c"}, {Name: "a", Path: "/a", PVCTemplate: onBlock, SnapshotProvider: "reflink"},
 	}, FeatureGates: []string{"Snapshotting", "Nonsense"}}}
-	l := layoutOf(cr)
+	l := plan{Layout: layout.Of(cr)}
 	ready := agents{State: agentstatus.State{Desired: 2, Ready: 2}}
 	v := verdictOf(v1beta1.HostPathProvisionerStatus{ObservedVersion: "1", TargetVersion: "1"}, l, ready, true)
 	if v.available != yes || reasons[v.reason].degraded != yes || v.reason != "StoragePoolUnsupported" || !strings.Contains(v.message, "pool a: ") || !strings.Contains(v.message, "pool b: nodes cannot share") {
 		t.Errorf("%+v", v)
 	}
 	r, waits := &Reconciler{Now: time.Now}, claimpools.State{Problems: []string{"claim c is not bound"}}
-	for want, l := range map[string]layout{
-		"Failed StoragePoolUnsupported":  {refused: l.refused[:1]},
-		"Failed SharedPoolUnsupported":   {refused: l.refused[1:]},
-		"Failed SettingInvalid":          {invalid: []string{"RESERVE is odd"}, claims: claimpools.Result{States: []claimpools.State{waits}}},
+	for want, l := range map[string]plan{
+		"Failed StoragePoolUnsupported":  {Layout: layout.Layout{Refused: l.Refused[:1]}},
+		"Failed SharedPoolUnsupported":   {Layout: layout.Layout{Refused: l.Refused[1:]}},
+		"Failed SettingInvalid":          {Layout: layout.Layout{Invalid: []string{"RESERVE is odd"}}, claims: claimpools.Result{States: []claimpools.State{waits}}},
 		"InProgress StoragePoolNotReady": {claims: claimpools.Result{States: []claimpools.State{waits}}},
 	} {
 		status := v1beta1.HostPathProvisionerStatus{ObservedVersion: "1", TargetVersion: "1"}
@@ -123,21 +124,5 @@ func TestRefusedPools(t *testing.T) {
 	states := l.statuses(ready)
 	if len(states) != 3 || states[0].Name != "a" || states[0].Phase != v1beta1.Preparing || states[2].Phase != v1beta1.Ready || states[2].CurrentReady != 2 {
 		t.Errorf("%+v", states)
-	}
-}
-
-func TestRetain(t *testing.T) {
-	had := layout{pools: []pool{{Name: "legacy", Path: "/a/csi"}, {Name: "moved", Path: "/b/csi", Mount: "/b/csi"}, {Name: "unused", Path: "/c/csi"}}, pvDir: "/a", prefix: true}
-	l := layout{pools: []pool{{Name: "local", Path: "/a/csi"}, {Name: "moved", Path: "/d/csi"}}}
-	if !l.drops(had) || (&had).drops(had) {
-		t.Error("drops")
-	}
-	l.retain(had, usage{pools: map[string]int{"legacy": 2, "moved": 1}, hostPath: 3})
-	if len(l.pools) != 2 || l.pools[0] != had.pools[0] || l.pools[1] != had.pools[1] || l.pvDir != "/a" || !l.prefix || len(l.retained) != 3 {
-		t.Errorf("%+v", l)
-	}
-	dirs := layout{pools: []pool{{Name: "other", Path: "/e/csi"}}, pvDir: "/a"}.directories()
-	if len(dirs) != 2 || dirs[1].Path != "/a" {
-		t.Errorf("directories %v", dirs)
 	}
 }

@@ -6,11 +6,8 @@
 //
 //	reconcile.go     the order of the steps: begin here
 //	former.go        removes the agents of before, and waits for their pods
-//	retain.go        the operator's record; what volumes use although the resource does not name it
-//	pools.go         the pools, volumes and mounts of the agent; claimpools has the disks of pools on claims
+//	pools.go         the layout of a pass, and the disks of its pools on claims
 //	desired.go       the objects that a resource asks for
-//	configmap.go     which settings the ConfigMap may have
-//	tune.go          what these settings change
 //	patience.go      errors that end by themselves
 //	agents.go        reads the agents, which agentstatus judges
 //	status.go        the verdict, the states of the pools

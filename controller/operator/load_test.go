@@ -22,6 +22,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
 // pvIn is a PV in the pool.
@@ -50,7 +51,7 @@ func (w *contender) offered() string {
 	}
 	names := ""
 	if set != nil {
-		for _, p := range offeredBy(set.Spec.Template.Spec).pools {
+		for _, p := range poolrecord.OfferOf(set.Spec.Template.Spec).Pools {
 			names += p.Name
 		}
 	}

@@ -35,6 +35,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
+	"kubevirt.io/hostpath-provisioner/controller/operator/layout"
 	"kubevirt.io/hostpath-provisioner/controller/operator/nodegone"
 	"kubevirt.io/hostpath-provisioner/controller/operator/templatenodes"
 	"kubevirt.io/hostpath-provisioner/controller/operator/tlsprofile"
@@ -86,7 +87,7 @@ func (s Settings) RunIn(ctx context.Context, config *rest.Config, outside Outsid
 		return err
 	}
 	nodes := &nodegone.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: recorder,
-		Grace: r.nodeGoneGrace}
+		Grace: func(ctx context.Context) (time.Duration, error) { return layout.NodeGoneGrace(ctx, r.installed()) }}
 	if err := errors.Join(nodes.Register(mgr), outside.register(nodes)); err != nil {
 		return err
 	}
@@ -198,7 +199,7 @@ func (s Settings) cached() cache.Options {
 	cached.ByObject[&storagev1.CSIStorageCapacity{}] = cache.ByObject{Namespaces: own,
 		Transform: cache.TransformStripManagedFields()}
 	cached.ByObject[&batchv1.Job{}] = cache.ByObject{Namespaces: own, Label: marked}
-	cached.ByObject[&corev1.ConfigMap{}] = cache.ByObject{Namespaces: own, Field: named(configMap)}
+	cached.ByObject[&corev1.ConfigMap{}] = cache.ByObject{Namespaces: own, Field: named(layout.ConfigMap)}
 	cached.ByObject[&corev1.Secret{}] = cache.ByObject{Namespaces: own, Field: named(admission.Secret)}
 	return cached
 }

@@ -19,6 +19,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
+	"kubevirt.io/hostpath-provisioner/controller/operator/layout"
 	"kubevirt.io/hostpath-provisioner/controller/operator/tlsprofile"
 )
 
@@ -41,8 +42,8 @@ type Reconciler struct {
 	Now func() time.Time
 
 	applier apply.Applier
-	// counted is what PVs used when they were counted last.
-	counted countedUsage
+	// layouts reads what the agents are to offer.
+	layouts layout.Reader
 	// troubledSince is when steps began to fail for a reason that ends by itself, else zero.
 	troubledSince time.Time
 	// missingSince is since when agents were missing as they were judged last.
@@ -52,6 +53,7 @@ type Reconciler struct {
 func newReconciler(s Settings, cached client.Client, live client.Reader, recorder events.EventRecorder,
 	profile *tlsprofile.Source, now func() time.Time) *Reconciler {
 	return &Reconciler{Settings: s, Client: cached, Live: live, Events: recorder, Profile: profile, Now: now,
+		layouts: layout.Reader{Now: now, Interval: checkInterval},
 		applier: apply.New(cached, recorder, now)}
 }
 
@@ -125,12 +127,15 @@ func (r *Reconciler) install(ctx context.Context, cr *v1beta1.HostPathProvisione
 //     left.
 //
 // A step begins when the one before has succeeded, and 3 and 5 wait until 1 is done.
-func (r *Reconciler) applyAgents(ctx context.Context, cr *v1beta1.HostPathProvisioner) (l layout, a agents, err error) {
+func (r *Reconciler) applyAgents(ctx context.Context, cr *v1beta1.HostPathProvisioner) (l plan, a agents, err error) {
 	waiting, without, err := r.removeFormer(ctx)
 	if err != nil {
 		return l, a, err
 	}
-	if l, err = r.layout(ctx, cr); err != nil {
+	if l.Layout, err = r.layouts.Read(ctx, r.installed(), cr); err != nil {
+		return l, a, err
+	}
+	if err = l.Save(ctx, r.Client); err != nil {
 		return l, a, err
 	}
 	l.without = without
@@ -188,7 +193,7 @@ func (r *Reconciler) addFinalizer(ctx context.Context, cr *v1beta1.HostPathProvi
 // applyLayout applies the objects of the agents. It returns the generation of their DaemonSet if it
 // wrote that, and otherwise 0: there is none without a pool.
 func (r *Reconciler) applyLayout(ctx context.Context, cr *v1beta1.HostPathProvisioner,
-	l layout) (written int64, err error) {
+	l plan) (written int64, err error) {
 	l.tlsVersion = r.Profile.Current().MinVersion
 	objects, err := r.desired(cr, l)
 	if err != nil {

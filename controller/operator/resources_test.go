@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 	"kubevirt.io/hostpath-provisioner/controller/operator/tlsprofile"
 )
 
@@ -49,7 +50,7 @@ func (o operated) offered() (pools string) {
 		o.Fatal(err)
 	}
 	if set != nil {
-		for _, p := range offeredBy(set.Spec.Template.Spec).pools {
+		for _, p := range poolrecord.OfferOf(set.Spec.Template.Spec).Pools {
 			pools += p.Name + "=" + p.Path
 		}
 	}

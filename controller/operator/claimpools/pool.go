@@ -8,11 +8,11 @@ import (
 
 // Pool is a pool whose disk is the volume of a claim on each node.
 type Pool struct {
-	Name string `json:"name"`
+	Name string
 	// Path is the directory of the pool, at which the filesystem is mounted.
-	Path string `json:"path"`
+	Path string
 	// Template describes the claims. It is nil for a pool that stays as it is while PVs use it.
-	Template *corev1.PersistentVolumeClaimSpec `json:"-"`
+	Template *corev1.PersistentVolumeClaimSpec
 }
 
 // Node is a node on which an agent runs.

@@ -2,10 +2,8 @@ package claimpools
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -33,8 +31,17 @@ type snapshot struct {
 // agent is a pod that offers pools.
 type agent struct {
 	name, node string
-	pools      []Pool
+	pools      []poolrecord.Pool
+	// unreadable is set if it may offer any pool, because its settings cannot be read.
+	unreadable bool
 	deleted    bool
+}
+
+// agentOf returns what the pod of an agent offers, also one of the existing operator.
+func agentOf(pod *corev1.Pod) agent {
+	offer := poolrecord.OfferOf(pod.Spec)
+	return agent{pod.Name, pod.Spec.NodeName, slices.Concat(offer.Pools, offer.Older), offer.Unreadable,
+		pod.DeletionTimestamp != nil}
 }
 
 // mayEnd asks whether the holder may end. why is "" if it may. used is true if the disk is in use,
@@ -72,7 +79,8 @@ func (r *Reconciler) moves(h poolrecord.Holder, w Desired) bool {
 // answer: the holder of that node stays.
 func (r *Reconciler) mayMove(ctx context.Context, h poolrecord.Holder) (why string, used bool, err error) {
 	for _, a := range r.snapshot.agents {
-		if !slices.ContainsFunc(a.pools, func(p Pool) bool { return p.Name == h.Pool && p.Path == h.Path }) {
+		offers := func(p poolrecord.Pool) bool { return p.Name == h.Pool && p.Path == h.Path }
+		if !a.unreadable && !slices.ContainsFunc(a.pools, offers) {
 			continue
 		}
 		node, err := r.node(ctx, a.node)
@@ -103,7 +111,7 @@ func (r *Reconciler) readUses(ctx context.Context) error {
 	}
 	for _, pod := range own.Items {
 		if !contract.PodEnded(&pod) {
-			s.agents = append(s.agents, agent{pod.Name, pod.Spec.NodeName, Offers(pod.Spec), pod.DeletionTimestamp != nil})
+			s.agents = append(s.agents, agentOf(&pod))
 		}
 	}
 	err := installed.EachPV(ctx, r.Live, func(pv *corev1.PersistentVolume) {
@@ -132,31 +140,16 @@ func (s snapshot) offered(h poolrecord.Holder, w Desired) string {
 		}
 		for _, p := range a.pools {
 			switch {
-			case p.Path == h.Path && p.Name != h.Pool && p.Name != "":
+			case p.Path == h.Path && p.Name != h.Pool:
 				return fmt.Sprintf("the agent, pod %s, offers pool %s at that path; give pool %s another path", a.name, p.Name,
 					p.Name)
-			case p.Path == h.Path || p.Name == h.Pool && !moved || p.Name == "":
+			case p.Path == h.Path || p.Name == h.Pool && !moved:
 				return "the agent has to end, pod " + a.name + ", which offers the pool"
 			}
 		}
-	}
-	return ""
-}
-
-// Offers returns the pools that an agent's pod offers, also one of the existing operator. A pool
-// without a name stands for settings that cannot be read.
-func Offers(pod corev1.PodSpec) (all []Pool) {
-	for _, c := range pod.Containers {
-		for _, v := range c.Env {
-			if v.Value == "" || v.Name != "DATADIR" && v.Name != "PV_DIR" || v.Name == "PV_DIR" && filepath.IsAbs(v.Value) {
-				continue
-			}
-			var pools []Pool
-			if json.Unmarshal([]byte(v.Value), &pools) != nil {
-				pools = []Pool{{}}
-			}
-			all = append(all, pools...)
+		if a.unreadable {
+			return "the agent has to end, pod " + a.name + ", whose pools cannot be read"
 		}
 	}
-	return all
+	return ""
 }

@@ -25,21 +25,10 @@ const (
 	key  = "record.json"
 )
 
-// Pool is one pool of CSI volumes, with its directory as the agent sees it.
-type Pool struct {
-	Name string `json:"name"`
-	Path string `json:"path"`
-	// Mount is Path if the pool is not to be used before a filesystem is mounted there.
-	Mount string `json:"mount,omitempty"`
-}
-
 // Content is what is recorded.
 type Content struct {
-	// Pools are those that agents offer, or may offer until all of them are replaced.
-	Pools []Pool `json:"pools"`
-	// PVDir is the directory of hostPath volumes, "" if there are none.
-	PVDir  string `json:"pvDir,omitempty"`
-	Prefix bool   `json:"prefix,omitempty"`
+	// Offer is what agents offer, or may offer until all of them are replaced.
+	Offer
 	// Holders are the disks that are mounted, by the names of their Deployments.
 	Holders map[string]Holder `json:"holders,omitempty"`
 }

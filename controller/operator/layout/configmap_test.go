@@ -1,4 +1,4 @@
-package operator
+package layout
 
 import (
 	"maps"
@@ -47,7 +47,7 @@ func TestParseConfigMap(t *testing.T) {
 
 // docs/operator.md lists the keys, and no other.
 func TestSettingsOfTheConfigMapAreInThePage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/operator.md")
+	page, err := os.ReadFile("../../../docs/operator.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package operator
+package layout
 
 import (
 	"cmp"
@@ -16,17 +16,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
+	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
+	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
 // kubeletDir is the kubelet's directory in agent.yaml.
 const kubeletDir = "/var/lib/kubelet"
 
-// settings returns the data of the ConfigMap, nil if there is none.
-func (r *Reconciler) settings(ctx context.Context) (map[string]string, error) {
+// Settings returns the data of the ConfigMap, nil if there is none.
+func Settings(ctx context.Context, from installed.Reader) (map[string]string, error) {
 	var found corev1.ConfigMap
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: configMap}, &found)
+	err := from.Cache.Get(ctx, client.ObjectKey{Namespace: from.Namespace, Name: ConfigMap}, &found)
 	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("read ConfigMap %s: %w", configMap, err)
+		return nil, fmt.Errorf("read ConfigMap %s: %w", ConfigMap, err)
 	}
 	return found.Data, nil
 }
@@ -34,14 +36,14 @@ func (r *Reconciler) settings(ctx context.Context) (map[string]string, error) {
 // defaultNodeGoneGrace is the setting's value if it is not set.
 const defaultNodeGoneGrace = 5 * time.Minute
 
-// nodeGoneGrace returns the setting, or the default if it is not set or invalid. It returns an
+// NodeGoneGrace returns the setting, or the default if it is not set or invalid. It returns an
 // error if another installation serves the cluster, whose setting may be longer.
-func (r *Reconciler) nodeGoneGrace(ctx context.Context) (time.Duration, error) {
-	if namespace, err := r.installed().Other(ctx); err != nil || namespace != "" {
+func NodeGoneGrace(ctx context.Context, from installed.Reader) (time.Duration, error) {
+	if namespace, err := from.Other(ctx); err != nil || namespace != "" {
 		return 0, cmp.Or(err, fmt.Errorf("the installation in namespace %s handles volumes of nodes that are gone",
 			namespace))
 	}
-	data, err := r.settings(ctx)
+	data, err := Settings(ctx, from)
 	if err != nil {
 		return 0, err
 	}
@@ -52,27 +54,27 @@ func (r *Reconciler) nodeGoneGrace(ctx context.Context) (time.Duration, error) {
 	return defaultNodeGoneGrace, nil
 }
 
-// tune adds the settings of the ConfigMap to the layout.
-func (l *layout) tune(data map[string]string) {
-	l.tuned, l.invalid = parseConfigMap(data)
-	if l.pvDir == "" && l.migrates() {
-		l.invalid = append(l.invalid, fmt.Sprintf("ConfigMap %s: %s is %q; set it to off, or use spec.pathConfig: only "+
+// Tune adds the settings of the ConfigMap to the layout.
+func (l *Layout) Tune(data map[string]string) {
+	l.Tuned, l.Invalid = parseConfigMap(data)
+	if l.PVDir == "" && l.Migrates() {
+		l.Invalid = append(l.Invalid, fmt.Sprintf("ConfigMap %s: %s is %q; set it to off, or use spec.pathConfig: only "+
 			"then there are hostPath volumes",
-			configMap, settings.MigrateToCSI, l.tuned[settings.MigrateToCSI]))
-		delete(l.tuned, settings.MigrateToCSI)
+			ConfigMap, settings.MigrateToCSI, l.Tuned[settings.MigrateToCSI]))
+		delete(l.Tuned, settings.MigrateToCSI)
 	}
 }
 
 // pass passes the settings to the agent's container. Flags take precedence over variables, so the
 // kubelet's directory is replaced in the arguments, and in the pod's volumes and mounts.
-func (l *layout) pass(pod *corev1.PodSpec) {
+func (l *Layout) pass(pod *corev1.PodSpec) {
 	agent := &pod.Containers[0]
-	for _, name := range slices.Sorted(maps.Keys(l.tuned)) {
+	for _, name := range slices.Sorted(maps.Keys(l.Tuned)) {
 		if _, is := ownSettings[name]; !is {
-			set(agent, name, l.tuned[name])
+			poolrecord.Set(agent, name, l.Tuned[name])
 		}
 	}
-	to := l.tuned[settings.KubeletDir]
+	to := l.Tuned[settings.KubeletDir]
 	if to == "" {
 		return
 	}
@@ -97,9 +99,9 @@ func below(path, dir string) string {
 	return path
 }
 
-// migrates reports whether the agents may replace PVs.
-func (l *layout) migrates() bool {
-	mode := l.tuned[settings.MigrateToCSI]
+// Migrates reports whether the agents may replace PVs.
+func (l *Layout) Migrates() bool {
+	mode := l.Tuned[settings.MigrateToCSI]
 	return mode != "" && mode != string(settings.MigrateOff)
 }
 
@@ -112,8 +114,8 @@ var migrateRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"csinodes"}, Verbs: []string{"get"}},
 }
 
-// permitMigration adds these rules to the agents' ClusterRole.
-func permitMigration(role *unstructured.Unstructured) error {
+// PermitMigration adds these rules to the agents' ClusterRole.
+func PermitMigration(role *unstructured.Unstructured) error {
 	rules, _, err := unstructured.NestedSlice(role.Object, "rules")
 	for i := range migrateRules {
 		rule, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&migrateRules[i])

@@ -1,4 +1,4 @@
-package operator
+package layout
 
 import (
 	"fmt"
@@ -8,9 +8,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 )
 
-// configMap is the name of the ConfigMap, in the operator's namespace, with the settings for which
+// ConfigMap is the name of the ConfigMap, in the operator's namespace, with the settings for which
 // the resource has no key. Its keys are variables of the agent and settings of the operator.
-const configMap = "hostpath-provisioner-settings"
+const ConfigMap = "hostpath-provisioner-settings"
 
 // graceKey is a setting of the operator itself. Agents do not get it.
 const graceKey = "nodeGoneGrace"
@@ -50,7 +50,7 @@ func parseConfigMap(data map[string]string) (valid map[string]string, problems [
 			valid[name] = value
 			continue
 		}
-		problems = append(problems, fmt.Sprintf("ConfigMap %s: %s is %q; %s", configMap, name, value, do))
+		problems = append(problems, fmt.Sprintf("ConfigMap %s: %s is %q; %s", ConfigMap, name, value, do))
 	}
 	return valid, problems
 }

@@ -1,0 +1,118 @@
+package layout
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"path/filepath"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
+	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
+)
+
+// Refusal is a pool that is not offered, with the reason for the conditions.
+type Refusal struct {
+	Pool, Reason, Message string
+}
+
+func (r Refusal) String() string { return fmt.Sprintf("pool %s: %s", r.Pool, r.Message) }
+
+// Layout is what the agents of a resource offer.
+type Layout struct {
+	poolrecord.Offer
+	Refused []Refusal
+	// Retained is what the resource no longer names and volumes still use.
+	Retained []string
+	// Record is the operator's own, with what the layout has.
+	Record *poolrecord.Record
+	// Tuned are the settings of the ConfigMap, and Invalid is what is wrong with the others.
+	Tuned   map[string]string
+	Invalid []string
+
+	// templates are those of pools on claims.
+	templates map[poolrecord.Pool]*corev1.PersistentVolumeClaimSpec
+}
+
+// Of returns what the resource asks for, with the pools in the order of their names.
+func Of(cr *v1beta1.HostPathProvisioner) (l Layout) {
+	if c := cr.Spec.PathConfig; c != nil {
+		path := filepath.Clean(c.Path)
+		return Layout{Offer: poolrecord.Offer{PVDir: path, Prefix: c.UseNamingPrefix,
+			Pools: []poolrecord.Pool{{Name: contract.DefaultPool, Path: filepath.Join(path, "csi")}}}}
+	}
+	l.templates = map[poolrecord.Pool]*corev1.PersistentVolumeClaimSpec{}
+	for _, p := range cr.Spec.StoragePools {
+		path := filepath.Join(filepath.Clean(p.Path), "csi")
+		if p.PVCTemplate == nil {
+			l.Pools = append(l.Pools, poolrecord.Pool{Name: p.Name, Path: path})
+			continue
+		}
+		if reason, message := claimpools.Refused(p.PVCTemplate); reason != "" {
+			l.Refused = append(l.Refused, Refusal{p.Name, reason, message})
+			continue
+		}
+		on := poolrecord.Pool{Name: p.Name, Path: path, Mount: path}
+		l.Pools, l.templates[on] = append(l.Pools, on), p.PVCTemplate
+	}
+	slices.SortFunc(l.Pools, func(a, b poolrecord.Pool) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(l.Refused, func(a, b Refusal) int { return cmp.Compare(a.Pool, b.Pool) })
+	return l
+}
+
+// OnClaims returns the pools on claims. One that stays because PVs use it has no template.
+func (l Layout) OnClaims() (all []claimpools.Pool) {
+	for _, p := range l.Pools {
+		if p.Mount != "" {
+			all = append(all, claimpools.Pool{Name: p.Name, Path: p.Path, Template: l.templates[p]})
+		}
+	}
+	return all
+}
+
+// Configure sets the pools of the agent's container: variables, and a volume with a mount for each
+// directory. The mounts have the paths of the host, because PVs contain them.
+func (l Layout) Configure(pod *corev1.PodSpec) error {
+	agent := &pod.Containers[0]
+	if err := l.Offer.Configure(agent); err != nil {
+		return err
+	}
+	l.pass(pod)
+	for _, d := range l.directories() {
+		source := &corev1.HostPathVolumeSource{Path: d.Path, Type: new(corev1.HostPathDirectoryOrCreate)}
+		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: d.Name, VolumeSource: corev1.VolumeSource{HostPath: source}})
+		agent.VolumeMounts = append(agent.VolumeMounts, corev1.VolumeMount{Name: d.Name, MountPath: d.Path,
+			MountPropagation: new(corev1.MountPropagationHostToContainer)})
+	}
+	return nil
+}
+
+// directories returns the pod's volumes with their directories: those that contain the pools, and
+// that of hostPath volumes.
+func (l Layout) directories() (all []poolrecord.Pool) {
+	found := false
+	for _, p := range l.Pools {
+		dir := filepath.Dir(p.Path)
+		all = append(all, poolrecord.Pool{Name: volumeName(p.Name), Path: dir})
+		found = found || dir == l.PVDir
+	}
+	if l.PVDir != "" && !found {
+		all = append(all, poolrecord.Pool{Name: "hostpath-volumes", Path: l.PVDir})
+	}
+	return all
+}
+
+// volumeName returns the name of the pod's volume for a pool, whose name may be no label.
+func volumeName(pool string) string {
+	if len(validation.IsDNS1123Label("pool-"+pool)) == 0 {
+		return "pool-" + pool
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(pool)) // it returns no error
+	return fmt.Sprintf("pool-%08x", h.Sum32())
+}
