@@ -38,3 +38,14 @@ func TestClaimsAreKeptSlim(t *testing.T) {
 		}
 	}
 }
+
+// No tenant's claim begins a pass.
+func TestOthersCauseNoLoad(t *testing.T) {
+	w := &wiring{Settings: Settings{Namespace: "ns"}}
+	for namespace, want := range map[string]bool{"ns": true, "tenant": false} {
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: map[string]string{"kubevirt.io.hostpath-provisioner/storagePool": "a-hpp"}}}
+		if got := w.isClaim(claim); got != want {
+			t.Errorf("a claim in namespace %s begins a pass: %v", namespace, got)
+		}
+	}
+}

@@ -1,24 +1,10 @@
-// Package operator installs and keeps the agents that a HostPathProvisioner describes.
+// Package operator installs and keeps the agents that a HostPathProvisioner describes. Its parts are
+// the packages below; it joins them.
 //
-// agent.yaml has the objects. The files of manifests/operator/agent are their source; the
-// reconciler changes a few fields for the resource. It reads the cluster through a cache, and
-// writes nothing while nothing differs.
-//
-//	reconcile.go     the order of the steps: begin here
-//	former.go        removes the agents of before, and waits for their pods
-//	pools.go         the layout of a pass, and the disks of its pools on claims
-//	desired.go       the objects that a resource asks for
-//	patience.go      errors that end by themselves
-//	agents.go        reads the agents, which agentstatus judges
-//	status.go        the verdict, the states of the pools
-//	conditions.go    the conditions of each reason
-//	delete.go        a resource that is deleted waits for its volumes; which volumes are in use
-//	yield.go         leaves the cluster to another installation
-//	settings.go      the environment of the operator
-//	manager.go       what is cached and watched
-//	outside.go       what an operator shares with its process: addresses, metrics
-//	monitoring.go    the objects for Prometheus
-//	openshift.go     the constraints of the agents' pods, and the TLS profile
+//	manager.go     what is cached and watched; begin here, and go on in package install
+//	claims.go      how claims of all namespaces are cached
+//	settings.go    the environment of the operator
+//	outside.go     what an operator shares with its process: addresses, metrics
+//	monitoring.go  the objects for Prometheus
+//	openshift.go   the constraints of the agents' pods, and the TLS profile
 package operator
-
-//go:generate sh -c "KUBECONFIG=/dev/null ../../e2e/kubectl.sh kustomize ../../manifests/operator/agent >agent.yaml"

@@ -3,13 +3,11 @@ package operator
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -35,6 +33,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
+	"kubevirt.io/hostpath-provisioner/controller/operator/install"
+	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 	"kubevirt.io/hostpath-provisioner/controller/operator/layout"
 	"kubevirt.io/hostpath-provisioner/controller/operator/nodegone"
 	"kubevirt.io/hostpath-provisioner/controller/operator/templatenodes"
@@ -73,8 +73,11 @@ func (s Settings) RunIn(ctx context.Context, config *rest.Config, outside Outsid
 	if err != nil {
 		return err
 	}
-	r := newReconciler(s, mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("operator-controller"), profile,
-		time.Now)
+	agents := install.New(s.agents(), mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("operator-controller"),
+		profile, time.Now)
+	r := &wiring{Settings: s, Reconciler: agents,
+		installed: installed.Reader{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: mgr.GetAPIReader()},
+		validator: &admission.Validator{Cache: mgr.GetClient(), Namespace: s.Namespace}}
 	if err := errors.Join(r.watch(mgr), r.serve(mgr, outside), r.keepMonitoring(mgr, outside),
 		r.keepConstraints(mgr)); err != nil {
 		return err
@@ -82,17 +85,17 @@ func (s Settings) RunIn(ctx context.Context, config *rest.Config, outside Outsid
 	recorder := events.NewOf(live, corev1.EventSource{Component: "hostpath-provisioner-operator"})
 	defer recorder.Close()
 	claims := &waiting.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: recorder,
-		Installed: r.installed()}
+		Installed: r.installed}
 	if err := claims.Register(mgr); err != nil {
 		return err
 	}
 	nodes := &nodegone.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: recorder,
-		Grace: func(ctx context.Context) (time.Duration, error) { return layout.NodeGoneGrace(ctx, r.installed()) }}
+		Grace: func(ctx context.Context) (time.Duration, error) { return layout.NodeGoneGrace(ctx, r.installed) }}
 	if err := errors.Join(nodes.Register(mgr), outside.register(nodes)); err != nil {
 		return err
 	}
 	templates := &templatenodes.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: r.Events,
-		Owner: apply.Owner, Labels: s.installation().Labels(), Installed: r.installed()}
+		Owner: apply.Owner, Labels: s.installation().Labels(), Installed: r.installed}
 	if err := templates.Register(mgr); err != nil {
 		return err
 	}
@@ -101,6 +104,14 @@ func (s Settings) RunIn(ctx context.Context, config *rest.Config, outside Outsid
 		klog.ErrorS(err, "Starting without the TLS profile of the cluster")
 	}
 	return mgr.Start(ctx)
+}
+
+// wiring is what the parts of an operator share.
+type wiring struct {
+	Settings
+	*install.Reconciler
+	installed installed.Reader
+	validator *admission.Validator
 }
 
 // manager returns a manager without controllers.
@@ -146,28 +157,16 @@ func (c endingCache) WaitForCacheSync(ctx context.Context) bool {
 	return c.Cache.WaitForCacheSync(ctx) || c.running.Err() != nil
 }
 
-// validator decides about changes. All that it reads is cached: every client that reaches the
-// webhook may ask.
-func (r *Reconciler) validator() *admission.Validator {
-	return &admission.Validator{Resources: r.Client, PVs: r.eachCached, Notes: notes,
-		Claims: func(ctx context.Context, pool string, template *corev1.PersistentVolumeClaimSpec) (string, error) {
-			if refused, err := claimpools.NameTaken(ctx, r.Client, r.Namespace, pool); refused != "" || err != nil {
-				return refused, err
-			}
-			return claimpools.Conflict(ctx, r.Client, r.Namespace, pool, template)
-		}}
-}
-
 // serve has the manager serve the admission of changes.
-func (r *Reconciler) serve(mgr ctrl.Manager, outside Outside) error {
+func (r *wiring) serve(mgr ctrl.Manager, outside Outside) error {
 	if outside.Listen == nil {
 		if outside.Admission != nil {
-			outside.Admission(r.validator())
+			outside.Admission(r.validator)
 		}
 		return nil
 	}
-	certificate := client.ObjectKey{Namespace: r.Namespace, Name: admission.Secret}
-	s, err := admission.Server(outside.Listen.Webhook, mgr.GetClient(), certificate, r.Profile.Serve, r.validator())
+	certificate := client.ObjectKey{Namespace: r.Settings.Namespace, Name: admission.Secret}
+	s, err := admission.Server(outside.Listen.Webhook, mgr.GetClient(), certificate, r.Profile.Serve, r.validator)
 	if err != nil {
 		return err
 	}
@@ -182,10 +181,10 @@ func (s Settings) cached() cache.Options {
 	cached := cache.Options{ByObject: map[client.Object]cache.ByObject{
 		&corev1.Pod{}: {Namespaces: own, Label: marked},
 	}}
-	for _, o := range watchedKinds() {
+	for _, o := range install.Kinds() {
 		by := cache.ByObject{}
 		switch {
-		case namespaced(o):
+		case install.Namespaced(o):
 			by.Namespaces = own
 		case o.GetKind() == "ValidatingWebhookConfiguration":
 			by.Field = named(webhookName)
@@ -206,32 +205,8 @@ func (s Settings) cached() cache.Options {
 
 func named(name string) fields.Selector { return fields.OneTermEqualSelector("metadata.name", name) }
 
-// watchedKinds are the kinds of the objects that the operator applies.
-func watchedKinds() (all []*unstructured.Unstructured) {
-	for _, kind := range append(slices.Clone(namespacedKinds), clusterKinds...) {
-		o := &unstructured.Unstructured{}
-		o.SetAPIVersion(kind[0])
-		o.SetKind(kind[1])
-		all = append(all, o)
-	}
-	return all
-}
-
-var (
-	namespacedKinds = [][2]string{{"v1", "ServiceAccount"}, {"apps/v1", "DaemonSet"}, {"apps/v1", "Deployment"},
-		{"v1", "Service"},
-		{"rbac.authorization.k8s.io/v1", "Role"}, {"rbac.authorization.k8s.io/v1", "RoleBinding"}}
-	clusterKinds = [][2]string{{"storage.k8s.io/v1", "CSIDriver"},
-		{"admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"},
-		{"rbac.authorization.k8s.io/v1", "ClusterRole"}, {"rbac.authorization.k8s.io/v1", "ClusterRoleBinding"}}
-)
-
-func namespaced(o *unstructured.Unstructured) bool {
-	return slices.Contains(namespacedKinds, [2]string{o.GetAPIVersion(), o.GetKind()})
-}
-
 // watch has every change of a resource or of an object that is kept reconcile all resources.
-func (r *Reconciler) watch(mgr ctrl.Manager) error {
+func (r *wiring) watch(mgr ctrl.Manager) error {
 	all := handler.EnqueueRequestsFromMapFunc(r.all)
 	b := builder.ControllerManagedBy(mgr).Named("hostpathprovisioner").
 		Watches(&v1beta1.HostPathProvisioner{}, all).
@@ -240,24 +215,24 @@ func (r *Reconciler) watch(mgr ctrl.Manager) error {
 		Watches(&corev1.Secret{}, all).
 		Watches(&batchv1.Job{}, all).
 		Watches(&corev1.PersistentVolumeClaim{}, all, builder.WithPredicates(predicate.NewPredicateFuncs(r.isClaim)))
-	for _, o := range watchedKinds() {
+	for _, o := range install.Kinds() {
 		b = b.Watches(o, all)
 	}
 	changed, err := r.followProfile(mgr)
 	if err != nil {
 		return err
 	}
-	return b.WatchesRawSource(source.Channel(changed, all)).Complete(r)
+	return b.WatchesRawSource(source.Channel(changed, all)).Complete(r.Reconciler)
 }
 
 // isClaim reports whether the object is a claim of a pool. Claims of all namespaces are cached, and
 // tenants can set any label.
-func (r *Reconciler) isClaim(o client.Object) bool {
-	return o.GetNamespace() == r.Namespace && claimpools.IsClaim(o)
+func (r *wiring) isClaim(o client.Object) bool {
+	return o.GetNamespace() == r.Settings.Namespace && claimpools.IsClaim(o)
 }
 
 // all returns a request for every resource: which one is served depends on the others.
-func (r *Reconciler) all(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
+func (r *wiring) all(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
 	var list v1beta1.HostPathProvisionerList
 	if err := r.Client.List(ctx, &list); err != nil {
 		return nil

@@ -26,7 +26,7 @@ import (
 
 // keepMonitoring exports metrics of the resource, and keeps the monitoring objects while the
 // cluster has the Prometheus operator.
-func (r *Reconciler) keepMonitoring(mgr ctrl.Manager, outside Outside) error {
+func (r *wiring) keepMonitoring(mgr ctrl.Manager, outside Outside) error {
 	if err := outside.register(metrics.Collector{Elected: mgr.Elected(), Read: r.state}); err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (r *Reconciler) keepMonitoring(mgr ctrl.Manager, outside Outside) error {
 	if err != nil {
 		return err
 	}
-	keeper := &optional.Reconciler{Manager: mgr, Namespace: r.Namespace, Owner: &v1beta1.HostPathProvisioner{},
+	keeper := &optional.Reconciler{Manager: mgr, Namespace: r.Settings.Namespace, Owner: &v1beta1.HostPathProvisioner{},
 		API: schema.GroupVersion{Group: "monitoring.coreos.com", Version: "v1"},
 		Apply: func(ctx context.Context, through client.Client) error {
 			return r.applyOptional(ctx, through, r.monitored)
@@ -47,37 +47,37 @@ func (r *Reconciler) keepMonitoring(mgr ctrl.Manager, outside Outside) error {
 	return mgr.Add(keeper)
 }
 
-func (r *Reconciler) state(ctx context.Context) (s metrics.State, err error) {
+func (r *wiring) state(ctx context.Context) (s metrics.State, err error) {
 	cr, err := installed.Served(ctx, r.Client)
 	if err != nil || cr.UID == "" {
 		return s, err
 	}
-	observed, err := r.observe(ctx)
+	observed, err := r.Observe(ctx)
 	if err != nil {
 		return s, err
 	}
 	a := agentstatus.Of(observed)
-	expires, err := admission.Expires(ctx, r.Client, r.Namespace)
+	expires, err := admission.Expires(ctx, r.Client, r.Settings.Namespace)
 	return metrics.State{Status: &cr.Status, Desired: a.Desired, Ready: a.Ready, Expires: expires}, err
 }
 
 // applyOptional applies what differs of the wanted objects through the client, for the resource
 // that is served. It does nothing without such a resource, for one that is deleted, whose objects
 // go with it, and beside another installation.
-func (r *Reconciler) applyOptional(ctx context.Context, through client.Client,
+func (r *wiring) applyOptional(ctx context.Context, through client.Client,
 	wanted func(*v1beta1.HostPathProvisioner) ([]*unstructured.Unstructured, error)) error {
 	cr, err := installed.Served(ctx, r.Client)
 	if err != nil || cr.UID == "" || cr.DeletionTimestamp != nil {
 		return err
 	}
-	if namespace, err := r.installed().Other(ctx); namespace != "" || err != nil {
+	if namespace, err := r.installed.Other(ctx); namespace != "" || err != nil {
 		return err
 	}
 	objects, err := wanted(cr)
 	if err != nil {
 		return err
 	}
-	err = r.applier.Through(through).Apply(ctx, cr, objects...)
+	err = r.Applier.Through(through).Apply(ctx, cr, objects...)
 	if apierrors.IsConflict(err) { // the cache is behind; what changed comes as an event
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
+	"kubevirt.io/hostpath-provisioner/controller/operator/install"
 	"kubevirt.io/hostpath-provisioner/controller/operator/tlsprofile"
 )
 
@@ -34,6 +35,11 @@ type Settings struct {
 	Runbooks string
 	// TLS has the settings of the environment, which precede those of the cluster.
 	TLS tlsprofile.Profile
+}
+
+// agents returns the settings of the agents, and of what is applied for them.
+func (s Settings) agents() install.Settings {
+	return install.Settings{Installation: s.installation(), Image: s.Image, Version: s.Version, Verbosity: s.Verbosity}
 }
 
 // installation returns what the objects that the operator applies have in common.

@@ -222,9 +222,9 @@ func rendered(t *testing.T, s *harness.Scene) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := os.ReadFile("../../controller/operator/agent.yaml")
+	got, err := os.ReadFile("../../controller/operator/install/agent.yaml")
 	if err != nil || string(got) != string(want) {
-		t.Errorf("controller/operator/agent.yaml is not manifests/operator/agent (%v): go generate ./controller/operator", err)
+		t.Errorf("controller/operator/install/agent.yaml is not manifests/operator/agent (%v): go generate ./controller/operator/install", err)
 	}
 }
 

@@ -3,6 +3,7 @@
 // claims of its pool cannot.
 //
 //	admission.go    the decision
+//	notes.go        settings of a resource that have no effect
 //	server.go       serves it to the API server, and bounds what clients can ask
 //	certificate.go  makes and renews the certificate of that server
 package admission
@@ -27,22 +28,20 @@ import (
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 )
 
 // listed is how many PVs a message names.
 const listed = 10
 
-// Validator decides about one change.
+// Validator decides about one change. All that it reads is cached: every client that reaches the
+// webhook may ask.
 type Validator struct {
-	// Resources reads HostPathProvisioners from the cache.
-	Resources client.Reader
-	// PVs calls see for each PV of the provisioners.
-	PVs func(ctx context.Context, see func(*corev1.PersistentVolume)) error
-	// Claims describes what of the template a claim of the pool cannot have, or returns "".
-	Claims func(ctx context.Context, pool string, template *corev1.PersistentVolumeClaimSpec) (string, error)
-	// Notes are settings of a resource that have no effect. The API server returns them as
-	// warnings.
-	Notes func(*v1beta1.HostPathProvisioner) []string
+	// Cache has the HostPathProvisioners, PVs, nodes, and the claims of pools.
+	Cache client.Reader
+	// Namespace is that of the operator, and of the claims of pools.
+	Namespace string
 }
 
 // Handle implements admission.Handler. A deleted resource may change in any way, so that its
@@ -53,7 +52,7 @@ func (v *Validator) Handle(ctx context.Context, request admission.Request) admis
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the resource: %w", err))
 	}
 	if request.Operation == admissionv1.Create {
-		return admission.Allowed("").WithWarnings(append(v.Notes(&now), v.second(ctx)...)...)
+		return admission.Allowed("").WithWarnings(append(Notes(&now), v.second(ctx)...)...)
 	}
 	if err := json.Unmarshal(request.OldObject.Raw, &before); err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the resource before: %w", err))
@@ -77,7 +76,7 @@ func (v *Validator) Handle(ctx context.Context, request admission.Request) admis
 	case refused != "":
 		return admission.Denied(refused)
 	}
-	return admission.Allowed("").WithWarnings(v.Notes(&now)...)
+	return admission.Allowed("").WithWarnings(Notes(&now)...)
 }
 
 // templates returns why a template may not change, or "". One that stays is not checked: other
@@ -92,7 +91,7 @@ func (v *Validator) templates(ctx context.Context, before,
 		if p.PVCTemplate == nil || equality.Semantic.DeepEqual(p.PVCTemplate, old[p.Name]) {
 			continue
 		}
-		if refused, err = v.Claims(ctx, p.Name, p.PVCTemplate); refused != "" || err != nil {
+		if refused, err = v.claims(ctx, p.Name, p.PVCTemplate); refused != "" || err != nil {
 			return refused, err
 		}
 	}
@@ -102,7 +101,7 @@ func (v *Validator) templates(ctx context.Context, before,
 // second is the warning of a resource that is not the first.
 func (v *Validator) second(ctx context.Context) []string {
 	var all v1beta1.HostPathProvisionerList
-	if err := v.Resources.List(ctx, &all); err != nil || len(all.Items) == 0 {
+	if err := v.Cache.List(ctx, &all); err != nil || len(all.Items) == 0 {
 		return nil
 	}
 	return []string{"only one HostPathProvisioner is served, and " + all.Items[0].Name + " is older"}
@@ -179,7 +178,7 @@ func (v *Validator) used(ctx context.Context, pools map[string]place) (refused s
 		return "", nil
 	}
 	users := map[string][]string{}
-	err = v.PVs(ctx, func(pv *corev1.PersistentVolume) {
+	err = v.eachPV(ctx, func(pv *corev1.PersistentVolume) {
 		name := hostPath
 		if pv.Spec.CSI != nil {
 			name = contract.PoolName(pv.Spec.CSI.VolumeAttributes)
@@ -199,4 +198,28 @@ func (v *Validator) used(ctx context.Context, pools map[string]place) (refused s
 			what, pools[name], events.Count(len(users[name]), "PV"), events.Names(users[name], listed)))
 	}
 	return strings.Join(text, ". "), err
+}
+
+// claims describes what of the template a claim of the pool cannot have, or returns "".
+func (v *Validator) claims(ctx context.Context, pool string,
+	template *corev1.PersistentVolumeClaimSpec) (string, error) {
+	if refused, err := claimpools.NameTaken(ctx, v.Cache, v.Namespace, pool); refused != "" || err != nil {
+		return refused, err
+	}
+	return claimpools.Conflict(ctx, v.Cache, v.Namespace, pool, template)
+}
+
+// eachPV calls see for each PV of the provisioners in the cache. It is for answers that destroy
+// nothing: anyone who reaches the webhook may ask, and must not make the API server list all PVs.
+func (v *Validator) eachPV(ctx context.Context, see func(*corev1.PersistentVolume)) error {
+	var pvs corev1.PersistentVolumeList
+	if err := v.Cache.List(ctx, &pvs, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list PVs: %w", err)
+	}
+	for i := range pvs.Items {
+		if pv := &pvs.Items[i]; identity.Provisioned(pv) {
+			see(pv)
+		}
+	}
+	return nil
 }

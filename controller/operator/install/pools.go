@@ -1,4 +1,4 @@
-package operator
+package install
 
 import (
 	"context"
@@ -42,7 +42,7 @@ func (r *Reconciler) claimPools(cr *v1beta1.HostPathProvisioner, record *poolrec
 		if err != nil {
 			return nil, err
 		}
-		r.installation().Own(want, cr)
+		r.Own(want, cr)
 		if cr.DeletionTimestamp != nil {
 			want.SetOwnerReferences(nil)
 		}
@@ -62,14 +62,14 @@ func (r *Reconciler) claimPools(cr *v1beta1.HostPathProvisioner, record *poolrec
 			if err != nil {
 				return err
 			}
-			return r.applier.Apply(ctx, cr, want)
+			return r.Applier.Apply(ctx, cr, want)
 		},
 		Differs: func(ctx context.Context, o client.Object) (bool, error) {
 			want, err := wanted(o)
 			if err != nil {
 				return false, err
 			}
-			return r.applier.Differs(ctx, want)
+			return r.Applier.Differs(ctx, want)
 		},
 	}
 }

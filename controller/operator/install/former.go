@@ -1,4 +1,4 @@
-package operator
+package install
 
 import (
 	"context"
@@ -85,7 +85,7 @@ func (r *Reconciler) removeOlder(ctx context.Context) (*unstructured.Unstructure
 		case err != nil:
 			return nil, err
 		case o.GetDeletionTimestamp() == nil:
-			if err := r.applier.Delete(ctx, o); err != nil {
+			if err := r.Applier.Delete(ctx, o); err != nil {
 				return nil, err
 			}
 		}

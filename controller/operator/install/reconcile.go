@@ -1,4 +1,4 @@
-package operator
+package install
 
 import (
 	"context"
@@ -26,6 +26,17 @@ import (
 // finalizer keeps a resource until the objects are removed in order.
 const finalizer = "finalizer.delete.hostpath-provisioner"
 
+// Settings are those of the agents, and of the operator that installs them.
+type Settings struct {
+	apply.Installation
+	// Image is that of the agents.
+	Image string
+	// Version is that of the operator.
+	Version string
+	// Verbosity is the level of the agents' logs.
+	Verbosity int
+}
+
 // Reconciler keeps the objects of one resource as it describes them.
 type Reconciler struct {
 	Settings
@@ -41,7 +52,9 @@ type Reconciler struct {
 	// Now is the time of conditions.
 	Now func() time.Time
 
-	applier apply.Applier
+	// Applier writes all objects.
+	Applier apply.Applier
+
 	// layouts reads what the agents are to offer.
 	layouts layout.Reader
 	// troubledSince is when steps began to fail for a reason that ends by itself, else zero.
@@ -50,11 +63,12 @@ type Reconciler struct {
 	missingSince time.Time
 }
 
-func newReconciler(s Settings, cached client.Client, live client.Reader, recorder events.EventRecorder,
+// New returns a reconciler that has done nothing yet. The applier writes through the client.
+func New(s Settings, cached client.Client, live client.Reader, recorder events.EventRecorder,
 	profile *tlsprofile.Source, now func() time.Time) *Reconciler {
 	return &Reconciler{Settings: s, Client: cached, Live: live, Events: recorder, Profile: profile, Now: now,
-		layouts: layout.Reader{Now: now, Interval: checkInterval},
-		applier: apply.New(cached, recorder, now)}
+		Applier: apply.New(cached, recorder, now),
+		layouts: layout.Reader{Now: now, Interval: checkInterval}}
 }
 
 // installed returns the reader of what is installed.
@@ -112,7 +126,7 @@ func (r *Reconciler) install(ctx context.Context, cr *v1beta1.HostPathProvisione
 	if !a.Counting {
 		err = r.writeStatus(ctx, cr, r.judge(cr, l, a))
 	}
-	return soonest(l.again(), l.claims.Again, a.again(), r.applier.Again()), err
+	return soonest(l.again(), l.claims.Again, a.again(), r.Applier.Again()), err
 }
 
 // applyAgents brings the agents and the disks of their pools to what the resource asks for:
@@ -175,7 +189,7 @@ func (r *Reconciler) applyWebhook(ctx context.Context, cr *v1beta1.HostPathProvi
 	if err := trust(configuration, authorities); err != nil {
 		return err
 	}
-	return r.applier.Apply(ctx, cr, objects...)
+	return r.Applier.Apply(ctx, cr, objects...)
 }
 
 func (r *Reconciler) addFinalizer(ctx context.Context, cr *v1beta1.HostPathProvisioner) error {
@@ -199,7 +213,7 @@ func (r *Reconciler) applyLayout(ctx context.Context, cr *v1beta1.HostPathProvis
 	if err != nil {
 		return 0, err
 	}
-	if err := r.applier.Apply(ctx, cr, objects...); err != nil {
+	if err := r.Applier.Apply(ctx, cr, objects...); err != nil {
 		return 0, err
 	}
 	for _, o := range objects {

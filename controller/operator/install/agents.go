@@ -1,4 +1,4 @@
-package operator
+package install
 
 import (
 	"context"
@@ -27,7 +27,7 @@ type agents struct {
 // pass wrote, 0 if it did not.
 func (r *Reconciler) judgeAgents(ctx context.Context, cr *v1beta1.HostPathProvisioner, waiting string,
 	written int64) (agents, error) {
-	o, err := r.observe(ctx)
+	o, err := r.Observe(ctx)
 	if err != nil {
 		return agents{}, err
 	}
@@ -70,8 +70,8 @@ func (a agents) lacks() string {
 	return ", which stands still: " + a.counts()
 }
 
-// observe reads what the agents are judged by.
-func (r *Reconciler) observe(ctx context.Context) (o agentstatus.Observed, err error) {
+// Observe reads what the agents are judged by.
+func (r *Reconciler) Observe(ctx context.Context) (o agentstatus.Observed, err error) {
 	o.Now = r.Now()
 	if o.DaemonSet, err = r.installed().DaemonSet(ctx); err != nil || o.DaemonSet == nil {
 		return o, err

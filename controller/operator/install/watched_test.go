@@ -1,4 +1,4 @@
-package operator
+package install
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/tlsprofile"
 )
 
@@ -28,7 +29,7 @@ import (
 func TestReadsWhatIsWatched(t *testing.T) {
 	known := kinds(t)
 	watched := map[schema.GroupVersionKind]bool{}
-	for _, o := range watchedKinds() {
+	for _, o := range Kinds() {
 		watched[o.GroupVersionKind()] = true
 	}
 	read := map[string]bool{}
@@ -81,8 +82,8 @@ func passes(t *testing.T, between interceptor.Funcs, objects ...client.Object) f
 		Spec: v1beta1.HostPathProvisionerSpec{StoragePools: []v1beta1.StoragePool{{Name: "a", Path: "/a"}}}}
 	through := fake.NewClientBuilder().WithScheme(kinds(t)).WithObjects(append(objects, cr)...).WithStatusSubresource(cr).
 		WithInterceptorFuncs(between).Build()
-	s := Settings{Namespace: "ns", Monitoring: "monitoring", Image: "image:v1", Version: "v1"}
-	r := newReconciler(s, through, through, events.NewFakeRecorder(1000), tlsprofile.New(s.TLS), time.Now)
+	s := Settings{Installation: apply.Installation{Namespace: "ns"}, Image: "image:v1", Version: "v1"}
+	r := New(s, through, through, events.NewFakeRecorder(1000), tlsprofile.New(tlsprofile.Profile{}), time.Now)
 	return func() v1beta1.HostPathProvisionerStatus {
 		t.Helper()
 		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: cr.Name}}); err != nil {

@@ -1,4 +1,4 @@
-package operator
+package install
 
 import (
 	"maps"
@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
 	"kubevirt.io/hostpath-provisioner/controller/operator/agentstatus"
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
@@ -24,7 +25,7 @@ import (
 func pod(t *testing.T, spec v1beta1.HostPathProvisionerSpec) corev1.PodSpec {
 	t.Helper()
 	cr := &v1beta1.HostPathProvisioner{ObjectMeta: metav1.ObjectMeta{Name: "hpp", UID: "1"}, Spec: spec}
-	objects, err := Settings{Namespace: "ns", Image: "image:v1", PartOf: "whole", Installer: "v2"}.desired(cr, plan{Layout: layout.Of(cr)})
+	objects, err := Settings{Installation: apply.Installation{Namespace: "ns", PartOf: "whole", Installer: "v2"}, Image: "image:v1"}.desired(cr, plan{Layout: layout.Of(cr)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +116,7 @@ func TestRefusedPools(t *testing.T) {
 			t.Errorf("%s %s, want %s", kstatus(0, status), v.reason, want)
 		}
 	}
-	text := strings.Join(notes(cr), "\n")
+	text := strings.Join(admission.Notes(cr), "\n")
 	for _, words := range []string{"snapshots are not offered", "Nonsense is unknown", "pool a: snapshotProvider", "pool b: overlayClassName"} {
 		if !strings.Contains(text, words) {
 			t.Errorf("no %q in %s", words, text)

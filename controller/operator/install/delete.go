@@ -1,4 +1,4 @@
-package operator
+package install
 
 import (
 	"cmp"
@@ -18,7 +18,6 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
-	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
@@ -92,7 +91,7 @@ func (r *Reconciler) removeRest(ctx context.Context, cr *v1beta1.HostPathProvisi
 		for _, account := range all {
 			account.SetOwnerReferences(nil)
 		}
-		if err := r.applier.Apply(ctx, cr, all...); err != nil {
+		if err := r.Applier.Apply(ctx, cr, all...); err != nil {
 			return "", err
 		}
 		kinds = slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return kind == "ServiceAccount" })
@@ -100,7 +99,7 @@ func (r *Reconciler) removeRest(ctx context.Context, cr *v1beta1.HostPathProvisi
 	if left, err = r.removeAll(ctx, cr, kinds...); left != "" || err != nil || held {
 		return left, err
 	}
-	return "", r.removeConstraints(ctx, r.Live, agentConstraints)
+	return "", r.RemoveConstraints(ctx, r.Live, AgentConstraints)
 }
 
 // agentsThatEnd returns the nodes on which agents are still to end, which keep the DaemonSet. Those
@@ -192,14 +191,14 @@ func (r *Reconciler) removeAll(ctx context.Context, cr *v1beta1.HostPathProvisio
 		return slices.Index(kinds, a.GetKind()) - slices.Index(kinds, b.GetKind())
 	})
 	for _, o := range objects {
-		have, err := r.applier.Read(ctx, o)
+		have, err := r.Applier.Read(ctx, o)
 		switch {
 		case apierrors.IsNotFound(err):
 			continue
 		case err != nil:
 			return "", err
 		case have.GetDeletionTimestamp() == nil:
-			if err := r.applier.Delete(ctx, have); err != nil {
+			if err := r.Applier.Delete(ctx, have); err != nil {
 				return "", err
 			}
 		}
@@ -215,19 +214,4 @@ func (r *Reconciler) inUse(ctx context.Context) (found []string, err error) {
 	}
 	err = r.installed().EachInline(ctx, func(pod *corev1.Pod, _ []string) { found = append(found, "pod "+pod.Namespace+"/"+pod.Name) })
 	return found, err
-}
-
-// eachCached calls see for each PV of the provisioners in the cache. It is for answers that destroy
-// nothing: anyone who reaches the webhook may ask, and must not make the API server list all PVs.
-func (r *Reconciler) eachCached(ctx context.Context, see func(*corev1.PersistentVolume)) error {
-	var pvs corev1.PersistentVolumeList
-	if err := r.Client.List(ctx, &pvs, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list PVs: %w", err)
-	}
-	for i := range pvs.Items {
-		if pv := &pvs.Items[i]; identity.Provisioned(pv) {
-			see(pv)
-		}
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-package operator
+package install
 
 import (
 	"strings"
@@ -36,9 +36,9 @@ func contend(t *testing.T, objects ...client.Object) *contender {
 	cr := &v1beta1.HostPathProvisioner{ObjectMeta: metav1.ObjectMeta{Name: "hpp", UID: "1"},
 		Spec: v1beta1.HostPathProvisionerSpec{StoragePools: []v1beta1.StoragePool{{Name: "a", Path: "/a"}}}}
 	c := fake.NewClientBuilder().WithScheme(kinds(t)).WithObjects(append(objects, cr)...).WithStatusSubresource(cr).WithReturnManagedFields().Build()
-	s := Settings{Namespace: "ns", Monitoring: "monitoring", Image: "image:v1", Version: "v1"}
+	s := Settings{Installation: apply.Installation{Namespace: "ns"}, Image: "image:v1", Version: "v1"}
 	w := &contender{T: t, c: c, now: time.Now(), recorded: events.NewFakeRecorder(10000)}
-	w.r = newReconciler(s, c, c, w.recorded, tlsprofile.New(s.TLS), func() time.Time { return w.now })
+	w.r = New(s, c, c, w.recorded, tlsprofile.New(tlsprofile.Profile{}), func() time.Time { return w.now })
 	return w
 }
 

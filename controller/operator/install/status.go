@@ -1,4 +1,4 @@
-package operator
+package install
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 	"kubevirt.io/hostpath-provisioner/controller/operator/layout"
 )
@@ -32,7 +33,7 @@ func (r *Reconciler) judge(cr *v1beta1.HostPathProvisioner, l plan, a agents) v1
 	if len(l.without) > 0 {
 		v.message += "; without an agent until the former agent's pod there ends: " + events.Names(l.without, listed)
 	}
-	r.conditions(&status, v, notes(cr))
+	r.conditions(&status, v, admission.Notes(cr))
 	return status
 }
 
@@ -92,26 +93,6 @@ func (l plan) partly(ready bool) verdict {
 		v.available = yes
 	}
 	return v
-}
-
-// notes are settings of the resource that have no effect.
-func notes(cr *v1beta1.HostPathProvisioner) (all []string) {
-	for _, gate := range slices.Sorted(slices.Values(cr.Spec.FeatureGates)) {
-		if gate == "Snapshotting" {
-			all = append(all, "snapshots are not offered yet")
-		} else {
-			all = append(all, "feature gate "+gate+" is unknown")
-		}
-	}
-	for _, p := range cr.Spec.StoragePools {
-		if p.SnapshotProvider != "" {
-			all = append(all, "pool "+p.Name+": snapshotProvider has no effect yet")
-		}
-		if p.OverlayClassName != "" {
-			all = append(all, "pool "+p.Name+": overlayClassName has no effect")
-		}
-	}
-	return all
 }
 
 // statuses returns the states of the pools. An agent is ready when all of its pools are, so that a

@@ -1,8 +1,7 @@
-package operator
+package install
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,15 +9,12 @@ import (
 	"testing"
 	"time"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
@@ -91,32 +87,6 @@ func TestRetainedPoolIsCountedSeldom(t *testing.T) {
 	}
 }
 
-// Whoever reaches the webhook does not make the API server list all PVs, and no tenant's claim
-// begins a pass.
-func TestOthersCauseNoLoad(t *testing.T) {
-	w := contend(t, pvIn("pv-1", "a"))
-	lists := 0
-	w.r.Live = w.counting(&lists)
-	raw := func(pool string) runtime.RawExtension {
-		text, err := json.Marshal(v1beta1.HostPathProvisioner{Spec: v1beta1.HostPathProvisionerSpec{StoragePools: []v1beta1.StoragePool{{Name: pool, Path: "/" + pool}}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return runtime.RawExtension{Raw: text}
-	}
-	answer := w.r.validator().Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-		Operation: admissionv1.Update, OldObject: raw("a"), Object: raw("b")}})
-	if answer.Allowed || !strings.Contains(answer.Result.Message, "pv-1") || lists != 0 {
-		t.Errorf("allowed %v with %d lists of PVs: %v", answer.Allowed, lists, answer.Result)
-	}
-	for namespace, want := range map[string]bool{"ns": true, "tenant": false} {
-		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: map[string]string{"kubevirt.io.hostpath-provisioner/storagePool": "a-hpp"}}}
-		if got := w.r.isClaim(claim); got != want {
-			t.Errorf("a claim in namespace %s begins a pass: %v", namespace, got)
-		}
-	}
-}
-
 // An API server that does not answer for a moment degrades nothing. One that does not for long
 // does, and so does another error at once.
 func TestErrorsThatPass(t *testing.T) {
@@ -141,7 +111,7 @@ func TestErrorsThatPass(t *testing.T) {
 					}
 					return c.Get(ctx, key, o, opts...)
 				}})
-			w.r.Client, w.r.applier = through, w.r.applier.Through(through)
+			w.r.Client, w.r.Applier = through, w.r.Applier.Through(through)
 			reason := func() string {
 				_, _ = w.r.Reconcile(t.Context(), requestOf("hpp"))
 				cr := &v1beta1.HostPathProvisioner{}
@@ -212,7 +182,7 @@ func TestWebhookFailsWhileVolumesAreInUse(t *testing.T) {
 			}
 			return c.Get(ctx, key, o, opts...)
 		}})
-	w.r.Client, w.r.applier = through, w.r.applier.Through(through)
+	w.r.Client, w.r.Applier = through, w.r.Applier.Through(through)
 	if _, err := w.r.Reconcile(t.Context(), requestOf("hpp")); err == nil || !strings.Contains(err.Error(), "no answer") {
 		t.Errorf("the pass returned %v", err)
 	}
@@ -222,7 +192,7 @@ func TestWebhookFailsWhileVolumesAreInUse(t *testing.T) {
 	if err := w.c.Get(t.Context(), client.ObjectKeyFromObject(cr), cr); err != nil || progress(cr.Status).Reason == "VolumesInUse" {
 		t.Errorf("%+v, %v", progress(cr.Status), err)
 	}
-	w.r.Client, w.r.applier = w.c, w.r.applier.Through(w.c)
+	w.r.Client, w.r.Applier = w.c, w.r.Applier.Through(w.c)
 	w.pass()
 	if err := w.c.Get(t.Context(), client.ObjectKeyFromObject(cr), cr); err != nil || progress(cr.Status).Reason != "VolumesInUse" {
 		t.Errorf("%+v, %v", progress(cr.Status), err)

@@ -1,4 +1,4 @@
-package operator
+package install
 
 import (
 	"testing"
@@ -19,8 +19,8 @@ import (
 // constraints. The roles go. With the last holder all of it goes.
 func TestAccountOfHoldersThatStay(t *testing.T) {
 	scc := &unstructured.Unstructured{}
-	scc.SetGroupVersionKind(constraintsKind)
-	scc.SetName(agentConstraints)
+	scc.SetGroupVersionKind(ConstraintsKind)
+	scc.SetName(AgentConstraints)
 	scc.SetLabels(map[string]string{apply.ManagedBy: apply.Owner})
 	o := installedOn(t, "n1")
 	o.add(scc.DeepCopy())

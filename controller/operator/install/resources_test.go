@@ -1,4 +1,4 @@
-package operator
+package install
 
 import (
 	"strings"
@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 	"kubevirt.io/hostpath-provisioner/controller/operator/tlsprofile"
 )
@@ -30,8 +31,8 @@ func operate(t *testing.T, objects ...client.Object) operated {
 	t.Helper()
 	c := fake.NewClientBuilder().WithScheme(kinds(t)).WithObjects(objects...).WithStatusSubresource(&v1beta1.HostPathProvisioner{}).
 		WithIndex(&corev1.Event{}, "involvedObject.uid", func(o client.Object) []string { return []string{string(o.(*corev1.Event).InvolvedObject.UID)} }).Build()
-	s := Settings{Namespace: "ns", Monitoring: "monitoring", Image: "image:v1", Version: "v1"}
-	return operated{t, c, newReconciler(s, c, c, events.NewFakeRecorder(1000), tlsprofile.New(s.TLS), time.Now)}
+	s := Settings{Installation: apply.Installation{Namespace: "ns"}, Image: "image:v1", Version: "v1"}
+	return operated{t, c, New(s, c, c, events.NewFakeRecorder(1000), tlsprofile.New(tlsprofile.Profile{}), time.Now)}
 }
 
 // pass reconciles the resource once.

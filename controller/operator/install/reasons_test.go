@@ -1,4 +1,4 @@
-package operator
+package install
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,16 +16,17 @@ import (
 
 // TestReasonsAreInThePage compares the reasons of conditions and events with docs/operator.md.
 func TestReasonsAreInThePage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/operator.md")
+	page, err := os.ReadFile("../../../docs/operator.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob("*.go")
-	below, failed := filepath.Glob("*/*.go")
-	if err = errors.Join(err, failed); err != nil {
+	files, err := filepath.Glob("../*.go")
+	below, failed := filepath.Glob("../*/*.go")
+	deeper, again := filepath.Glob("../*/*/*.go")
+	if err = errors.Join(err, failed, again); err != nil {
 		t.Fatal(err)
 	}
-	files = append(files, below...)
+	files = slices.Concat(files, below, deeper)
 	found := 0
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {

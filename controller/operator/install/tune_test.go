@@ -1,4 +1,4 @@
-package operator
+package install
 
 import (
 	"strings"
@@ -10,6 +10,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
+	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/layout"
 )
 
@@ -19,7 +20,7 @@ func tuned(t *testing.T, spec v1beta1.HostPathProvisionerSpec, data map[string]s
 	cr := &v1beta1.HostPathProvisioner{Spec: spec}
 	l := plan{Layout: layout.Of(cr)}
 	l.Tune(data)
-	objects, err := Settings{Namespace: "ns", Image: "image:v1"}.desired(cr, l)
+	objects, err := Settings{Installation: apply.Installation{Namespace: "ns"}, Image: "image:v1"}.desired(cr, l)
 	if err != nil {
 		t.Fatal(err)
 	}

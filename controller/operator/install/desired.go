@@ -1,4 +1,4 @@
-package operator
+package install
 
 import (
 	"bytes"
@@ -43,7 +43,7 @@ func (s Settings) objects(cr *v1beta1.HostPathProvisioner) ([]*unstructured.Unst
 	all := make([]*unstructured.Unstructured, len(read))
 	for i, o := range read {
 		all[i] = o.DeepCopy()
-		s.installation().Own(all[i], cr)
+		s.Own(all[i], cr)
 	}
 	return all, err
 }

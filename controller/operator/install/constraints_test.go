@@ -1,17 +1,18 @@
-package operator
+package install
 
 import (
 	"slices"
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/manifests/scctest"
 )
 
 // The constraints allow what the agents request, and are for their account alone.
 func TestConstraintsFitTheAgents(t *testing.T) {
-	s := Settings{Namespace: "ns", PartOf: "whole"}
-	objects, err := s.constraints(nil)
+	s := Settings{Installation: apply.Installation{Namespace: "ns", PartOf: "whole"}}
+	objects, err := s.Constraints(nil)
 	if err != nil || len(objects) != 1 {
 		t.Fatalf("%v, %v", objects, err)
 	}
