@@ -117,8 +117,10 @@ var arrows = []struct {
 // floors alone, so that what is shared lies below, and no package gets the tools of one above it.
 var floors = [][]string{
 	{"apply", "installed", "poolrecord", "agentstatus", "optional", "tlsprofile", "metrics"},
-	{"claimpools", "templatenodes", "nodegone", "waiting", "removal", "installed/installedtest", "apply/applytest"},
-	{"admission", "layout"},
+	{"claimpools/objects"},
+	{"claimpools/release"},
+	{"claimpools", "layout", "templatenodes", "nodegone", "waiting", "removal", "installed/installedtest", "apply/applytest"},
+	{"admission"},
 	{"install"},
 	{""},
 }

@@ -32,7 +32,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
-	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
 	"kubevirt.io/hostpath-provisioner/controller/operator/install"
 	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 	"kubevirt.io/hostpath-provisioner/controller/operator/layout"
@@ -228,7 +228,7 @@ func (r *wiring) watch(mgr ctrl.Manager) error {
 // isClaim reports whether the object is a claim of a pool. Claims of all namespaces are cached, and
 // tenants can set any label.
 func (r *wiring) isClaim(o client.Object) bool {
-	return o.GetNamespace() == r.Settings.Namespace && claimpools.IsClaim(o)
+	return o.GetNamespace() == r.Settings.Namespace && objects.IsClaim(o)
 }
 
 // all returns a request for every resource: which one is served depends on the others.

@@ -15,8 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 )
 
 // Owner is the field owner of all that the operator applies.
@@ -52,24 +50,24 @@ func (a Applier) Through(other client.Client) Applier {
 	return a
 }
 
-// Apply applies the objects in order.
-func (a Applier) Apply(ctx context.Context, cr *v1beta1.HostPathProvisioner,
+// Apply applies the objects in order, and records events on the object that they are for.
+func (a Applier) Apply(ctx context.Context, about client.Object,
 	objects ...*unstructured.Unstructured) error {
 	for _, want := range objects {
 		if err := Seal(want); err != nil {
 			return fmt.Errorf("encode %s: %w", want.GetKind(), err)
 		}
-		did, err := a.applyOne(ctx, cr, want)
+		did, err := a.applyOne(ctx, about, want)
 		if apierrors.IsConflict(err) {
 			return err
 		}
 		if err != nil {
 			reason := cmp.Or(string(did), "Update") + "ResourceFailed"
-			a.events.Eventf(cr, want, corev1.EventTypeWarning, reason, "Reconcile", "%v", err)
+			a.events.Eventf(about, want, corev1.EventTypeWarning, reason, "Reconcile", "%v", err)
 			return err
 		}
 		if did == created || did == updated {
-			a.events.Eventf(cr, want, corev1.EventTypeNormal, string(did)+"ResourceSuccess", "Reconcile",
+			a.events.Eventf(about, want, corev1.EventTypeNormal, string(did)+"ResourceSuccess", "Reconcile",
 				"%sd %s %s", did, want.GetKind(), want.GetName())
 		}
 	}
@@ -79,18 +77,18 @@ func (a Applier) Apply(ctx context.Context, cr *v1beta1.HostPathProvisioner,
 // applyOne writes nothing if the object does not differ. Labels, annotations and finalizers of
 // others stay, and so do the fields that are shared; other fields that others set are removed.
 // After a write, want has the new generation.
-func (a Applier) applyOne(ctx context.Context, cr *v1beta1.HostPathProvisioner,
+func (a Applier) applyOne(ctx context.Context, about client.Object,
 	want *unstructured.Unstructured) (outcome, error) {
 	have, err := a.Read(ctx, want)
 	switch {
 	case apierrors.IsNotFound(err):
-		return a.unlessContested(cr, want, have, created, func() error { return a.write(ctx, want) })
+		return a.unlessContested(about, want, have, created, func() error { return a.write(ctx, want) })
 	case err != nil:
 		return unchanged, fmt.Errorf("read %s %s: %w", want.GetKind(), want.GetName(), err)
 	case have.GetDeletionTimestamp() != nil:
 		return unchanged, nil // it is created again once it is gone
 	case !replaceable(want, have):
-		return a.unlessContested(cr, want, have, replaced, func() error {
+		return a.unlessContested(about, want, have, replaced, func() error {
 			want.SetGeneration(have.GetGeneration() + 1) // that of an object with a deletion timestamp
 			return a.Delete(ctx, have)
 		})
@@ -102,7 +100,7 @@ func (a Applier) applyOne(ctx context.Context, cr *v1beta1.HostPathProvisioner,
 	if foreign == nil && same(want, have) {
 		return unchanged, nil
 	}
-	return a.unlessContested(cr, want, have, updated, func() error {
+	return a.unlessContested(about, want, have, updated, func() error {
 		if foreign != nil {
 			if err := a.takeOver(ctx, have, foreign); err != nil {
 				return err
@@ -134,11 +132,11 @@ func (a Applier) Read(ctx context.Context, like *unstructured.Unstructured) (*un
 
 // unlessContested calls write, unless the object has to wait because others change it again and
 // again. It records an event about that once in a delay.
-func (a Applier) unlessContested(cr *v1beta1.HostPathProvisioner, want, have *unstructured.Unstructured, what outcome,
+func (a Applier) unlessContested(about client.Object, want, have *unstructured.Unstructured, what outcome,
 	write func() error) (outcome, error) {
 	if wait, first := a.contest.admit(want, a.now()); wait > 0 {
 		if first {
-			a.events.Eventf(cr, want, corev1.EventTypeWarning, "ResourceContested", "Reconcile", "%s",
+			a.events.Eventf(about, want, corev1.EventTypeWarning, "ResourceContested", "Reconcile", "%s",
 				contested(want, have, wait))
 		}
 		return delayed, nil

@@ -7,8 +7,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
@@ -17,7 +17,7 @@ type step struct {
 	name string
 	// pool is the index of the pool and of its state.
 	pool    int
-	node    Node
+	node    objects.Node
 	claim   *corev1.PersistentVolumeClaim
 	have    *appsv1.Deployment
 	blocked bool // nothing is to be created or changed for it
@@ -25,13 +25,13 @@ type step struct {
 
 // plan returns the holders that are wanted, after it created their claims and added them to the
 // record. A holder at another path is not among them: it is unmounted there first.
-func (r *Reconciler) plan(ctx context.Context, w Desired, have map[string]*appsv1.Deployment,
+func (r *Reconciler) plan(ctx context.Context, w objects.Desired, have map[string]*appsv1.Deployment,
 	found *Result) (steps []step, err error) {
 	for i, p := range w.Pools {
-		s := newState(p, w.count())
+		s := newState(p, w.Count())
 		for _, node := range w.Nodes {
-			name := NameOf(p.Name, node.Name)
-			known, found := r.Recorded[name]
+			name := objects.NameOf(p.Name, node.Name)
+			known, found := r.Record.Holders[name]
 			if found && (known.Pool != p.Name || known.Node != node.Name) {
 				s.Problems = append(s.Problems, collides(p.Name, node.Name, known))
 				continue
@@ -45,7 +45,7 @@ func (r *Reconciler) plan(ctx context.Context, w Desired, have map[string]*appsv
 			}
 			s.addClaim(claim, problem)
 			step := step{name: name, pool: i, node: node, claim: claim, have: have[name]}
-			if step.blocked = claim == nil || isBlock(&claim.Spec); !step.blocked {
+			if step.blocked = claim == nil || objects.IsBlock(&claim.Spec); !step.blocked {
 				if err := r.identify(ctx, w, &s, &step, poolrecord.Holder{Pool: p.Name, Node: node.Name, Path: p.Path,
 					ClaimUID: claim.UID}); err != nil {
 					return nil, err
@@ -60,14 +60,14 @@ func (r *Reconciler) plan(ctx context.Context, w Desired, have map[string]*appsv
 
 // identify records the holder with its claim. If the claim was deleted and created again, the
 // holder stays as it is while volumes use the disk of the former claim.
-func (r *Reconciler) identify(ctx context.Context, w Desired, s *State, step *step, h poolrecord.Holder) error {
-	known := r.Recorded[step.name]
+func (r *Reconciler) identify(ctx context.Context, w objects.Desired, s *State, step *step, h poolrecord.Holder) error {
+	known := r.Record.Holders[step.name]
 	if known.ClaimUID != "" && known.ClaimUID != h.ClaimUID && step.have != nil {
-		node, err := r.node(ctx, h.Node)
+		node, err := r.Node(ctx, h.Node)
 		if err != nil {
 			return err
 		}
-		why, used, err := r.mayEnd(ctx, known, node, w)
+		why, used, err := r.MayEnd(ctx, known, node, w)
 		if err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (r *Reconciler) identify(ctx context.Context, w Desired, s *State, step *st
 			return nil
 		}
 	}
-	r.Recorded[step.name] = h
+	r.Record.Holders[step.name] = h
 	return nil
 }
 
@@ -88,20 +88,20 @@ func (r *Reconciler) identify(ctx context.Context, w Desired, s *State, step *st
 func collides(pool, node string, known poolrecord.Holder) string {
 	return fmt.Sprintf("on node %s its claim would have the name %s, which is that of pool %s on node %s; give pool %s "+
 		"another name",
-		node, NameOf(pool, node), known.Pool, known.Node, pool)
+		node, objects.NameOf(pool, node), known.Pool, known.Node, pool)
 }
 
 // change creates the Deployments that are missing, and changes those of one node at a time: while a
 // holder is replaced, no pod on its node has the claim. The next node follows when the pods of that
 // one are ready. Deployments of a node that is not ready are changed when it is.
-func (r *Reconciler) change(ctx context.Context, cr *v1beta1.HostPathProvisioner, steps []step, found *Result) error {
-	turn, open, err := r.turn(ctx, cr, steps, found.States)
+func (r *Reconciler) change(ctx context.Context, steps []step, found *Result) error {
+	turn, open, err := r.turn(ctx, steps, found.States)
 	if err != nil {
 		return err
 	}
 	for _, step := range steps {
 		s := &found.States[step.pool]
-		if stopped, err := r.deleteJobs(ctx, s.pool.Name, step.node.Name); err != nil || !stopped {
+		if stopped, err := r.DeleteJobs(ctx, s.pool.Name, step.node.Name); err != nil || !stopped {
 			if err != nil {
 				return err
 			}
@@ -110,7 +110,7 @@ func (r *Reconciler) change(ctx context.Context, cr *v1beta1.HostPathProvisioner
 		}
 		may := step.have == nil || turn == nil || turn[step.node.Name]
 		if !step.blocked && may {
-			if err := r.Apply(ctx, r.holder(cr, s.pool, step.node.Name)); err != nil {
+			if err := r.Apply(ctx, s.pool, step.node.Name); err != nil {
 				return err
 			}
 		}
@@ -123,18 +123,15 @@ func (r *Reconciler) change(ctx context.Context, cr *v1beta1.HostPathProvisioner
 // turn returns the nodes whose Deployments may be changed: those that are ready and have a holder
 // that is not, after a change, or else the first with one that differs. nil allows all. open is set
 // if there is a Deployment that differs, or whose pod is not ready.
-func (r *Reconciler) turn(ctx context.Context, cr *v1beta1.HostPathProvisioner, steps []step,
+func (r *Reconciler) turn(ctx context.Context, steps []step,
 	states []State) (waited map[string]bool, open bool, err error) {
-	if r.Differs == nil {
-		return nil, false, nil
-	}
 	waited = map[string]bool{}
 	var differ []string
 	for _, step := range steps {
 		if step.have == nil || step.blocked {
 			continue
 		}
-		differs, err := r.Differs(ctx, r.holder(cr, states[step.pool].pool, step.node.Name))
+		differs, err := r.Differs(ctx, states[step.pool].pool, step.node.Name)
 		if err != nil {
 			return nil, false, err
 		}
@@ -143,7 +140,7 @@ func (r *Reconciler) turn(ctx context.Context, cr *v1beta1.HostPathProvisioner, 
 			continue
 		}
 		open = true
-		node, err := r.node(ctx, step.node.Name)
+		node, err := r.Node(ctx, step.node.Name)
 		if err != nil {
 			return nil, false, err
 		}

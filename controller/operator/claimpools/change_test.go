@@ -10,24 +10,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
 )
 
 // Two pools whose claims would have one name: the first keeps its disk, and the second is refused.
 func TestNamesThatCollide(t *testing.T) {
 	c := objectsOf(t, nodeNamed("1", corev1.ConditionTrue), nodeNamed("ssd-1", corev1.ConditionTrue))
 	template := poolP().Pools[0].Template
-	w := Desired{Pools: []Pool{{Name: "local", Path: "/srv/local/csi", Template: template}}, Nodes: []Node{{Name: "1"}, {Name: "ssd-1"}}, Agents: 2, Settled: true}
+	w := objects.Desired{Pools: []objects.Pool{{Name: "local", Path: "/srv/local/csi", Template: template}}, Nodes: []objects.Node{{Name: "1"}, {Name: "ssd-1"}}, Agents: 2, Settled: true}
 	c.pass(w)
 	before := c.holder("hpp-pool-local-ssd-1")
-	w.Pools = append(w.Pools, Pool{Name: "local-ssd", Path: "/srv/ssd/csi", Template: template})
+	w.Pools = append(w.Pools, objects.Pool{Name: "local-ssd", Path: "/srv/ssd/csi", Template: template})
 	for range 3 {
 		r := c.pass(w)
 		if text := strings.Join(r.States[1].Problems, "\n"); !strings.Contains(text, "that of pool local on node ssd-1") {
 			t.Errorf("problems %q", text)
 		}
 	}
-	if now := c.holder("hpp-pool-local-ssd-1"); now.UID != before.UID || pathOf(now) != "/srv/local/csi" || nodeOf(now) != "ssd-1" {
-		t.Errorf("the holder of pool local is at %s on node %s", pathOf(now), nodeOf(now))
+	if now := c.holder("hpp-pool-local-ssd-1"); now.UID != before.UID || objects.PathOf(now) != "/srv/local/csi" || objects.NodeOf(now) != "ssd-1" {
+		t.Errorf("the holder of pool local is at %s on node %s", objects.PathOf(now), objects.NodeOf(now))
 	}
 }
 
@@ -35,7 +36,7 @@ func TestNamesThatCollide(t *testing.T) {
 func TestTaken(t *testing.T) {
 	c := objectsOf(t, nodeNamed("1", corev1.ConditionTrue), nodeNamed("ssd-1", corev1.ConditionTrue))
 	w := poolP()
-	w.Pools[0].Name, w.Nodes = "local", []Node{{Name: "1"}, {Name: "ssd-1"}}
+	w.Pools[0].Name, w.Nodes = "local", []objects.Node{{Name: "1"}, {Name: "ssd-1"}}
 	c.pass(w)
 	for pool, want := range map[string]string{"local": "", "other": "", "local-ssd": "on node 1 its claim would have the name hpp-pool-local-ssd-1, which is that of a claim of pool local"} {
 		got, err := NameTaken(t.Context(), c.Client, "ns", pool)
@@ -50,7 +51,7 @@ func TestTaken(t *testing.T) {
 func TestChangesOneNodeAtATime(t *testing.T) {
 	c := objectsOf(t, nodeNamed("n1", corev1.ConditionFalse), nodeNamed("n2", corev1.ConditionTrue), nodeNamed("n3", corev1.ConditionTrue))
 	w := poolP()
-	w.Nodes, w.Agents = []Node{{Name: "n1"}, {Name: "n2"}, {Name: "n3"}}, 3
+	w.Nodes, w.Agents = []objects.Node{{Name: "n1"}, {Name: "n2"}, {Name: "n3"}}, 3
 	c.pass(w)
 	c.bound()
 	c.runs()
@@ -59,14 +60,14 @@ func TestChangesOneNodeAtATime(t *testing.T) {
 		c.pass(w)
 		changed := []string{}
 		for _, node := range w.Nodes {
-			if c.holder(NameOf("p", node.Name)).Spec.Template.Spec.Containers[0].Image == "image:v2" {
+			if c.holder(objects.NameOf("p", node.Name)).Spec.Template.Spec.Containers[0].Image == "image:v2" {
 				changed = append(changed, node.Name)
 			}
 		}
 		if got := strings.Join(changed, ","); got != want {
 			t.Errorf("changed on %s, want %s", got, want)
 		}
-		if want == "n2" && len(changed) == 1 && c.holder(NameOf("p", "n2")).Annotations["seen"] == "" {
+		if want == "n2" && len(changed) == 1 && c.holder(objects.NameOf("p", "n2")).Annotations["seen"] == "" {
 			c.annotate("n2") // one more pass before it is ready
 			continue
 		}
@@ -76,7 +77,7 @@ func TestChangesOneNodeAtATime(t *testing.T) {
 
 // annotate marks the holder on the node.
 func (c *cluster) annotate(node string) {
-	d := c.holder(NameOf("p", node))
+	d := c.holder(objects.NameOf("p", node))
 	d.Annotations = map[string]string{"seen": "yes"}
 	if err := c.Update(c.Context(), d); err != nil {
 		c.Fatal(err)
@@ -104,9 +105,9 @@ func TestOwnerOfTheMount(t *testing.T) {
 	for _, earlier := range []bool{false, true} {
 		c := objectsOf(t, nodeNamed("n1", corev1.ConditionTrue), nodeNamed("n2", corev1.ConditionTrue))
 		c.pass(poolP())
-		d := c.holder(NameOf("p", "n1"))
-		want := []string{"--pool=p", "--claim-uid=" + string(c.record[d.Name].ClaimUID)}
-		if args := d.Spec.Template.Spec.Containers[0].Args; c.record[d.Name].ClaimUID == "" || !slices.Equal(args[3:], want) {
+		d := c.holder(objects.NameOf("p", "n1"))
+		want := []string{"--pool=p", "--claim-uid=" + string(c.recorded()[d.Name].ClaimUID)}
+		if args := d.Spec.Template.Spec.Containers[0].Args; c.recorded()[d.Name].ClaimUID == "" || !slices.Equal(args[3:], want) {
 			t.Errorf("the holder has %q, want %q", args, want)
 		}
 		if earlier {
@@ -118,12 +119,12 @@ func TestOwnerOfTheMount(t *testing.T) {
 		}
 		for range 2 {
 			c.runs()
-			c.pass(Desired{Settled: true})
+			c.pass(objects.Desired{Settled: true})
 		}
 		c.runs()
-		c.pass(Desired{Settled: true})
+		c.pass(objects.Desired{Settled: true})
 		var job batchv1.Job
-		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: jobOf("p", "n1")}, &job); err != nil {
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: objects.JobOf("p", "n1")}, &job); err != nil {
 			t.Fatal(err)
 		}
 		if args := job.Spec.Template.Spec.Containers[0].Args; !slices.Equal(args[3:], want) {

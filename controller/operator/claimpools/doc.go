@@ -2,17 +2,14 @@
 // there is a claim, and a Deployment, the holder, whose pod mounts the claim's filesystem at the
 // pool's directory on that node. A Job unmounts it after the pool or the node is no longer wanted.
 //
-//	pool.go      what is wanted, and which templates are refused
-//	names.go     names and labels, those of the existing operator
-//	holder.go    the Deployment
-//	unmount.go   the Job
 //	reconcile.go one pass
-//	record.go    the record of the holders
+//	record.go    adds holders that the record lacks
 //	claims.go    creates a claim, and raises its request
+//	conflict.go  what of a template the claims of its pool cannot have
 //	change.go    creates the holders that are wanted, and changes them one node at a time
-//	uses.go      reads whether a holder may end
-//	release.go   unmounts what is not wanted
 //	state.go     the states of the pools
+//	objects      what is wanted, and the objects with their names
+//	release      ends the holders that are not wanted
 //
 // The record has a mount until the mount is gone, or its node. A holder whose disk is used never
 // ends, for whatever reason it is no longer wanted. Claims have no owner and are never deleted.

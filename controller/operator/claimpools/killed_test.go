@@ -3,15 +3,14 @@ package claimpools
 import (
 	"context"
 	"errors"
-	"maps"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"kubevirt.io/hostpath-provisioner/api/v1beta1"
-	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
 )
 
 var errKilled = errors.New("the operator is killed")
@@ -38,6 +37,9 @@ func TestKilledAfterEachWrite(t *testing.T) {
 			Create: func(ctx context.Context, to client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 				return after(to.Create(ctx, o, opts...))
 			},
+			Update: func(ctx context.Context, to client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+				return after(to.Update(ctx, o, opts...))
+			},
 			Patch: func(ctx context.Context, to client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 				return after(to.Patch(ctx, o, p, opts...))
 			},
@@ -46,21 +48,14 @@ func TestKilledAfterEachWrite(t *testing.T) {
 			},
 		})
 		k := *c.k
-		k.Client, k.Recorded = writes, maps.Clone(c.record)
-		k.Apply = func(ctx context.Context, o client.Object) error {
+		k.Client, k.Record = writes, c.read()
+		k.Applier = killer{c, func(err error) error {
 			created++
-			return after(c.apply(ctx, o))
-		}
-		k.Save = func(_ context.Context, known map[string]poolrecord.Holder) error {
-			if killed {
-				return errKilled
-			}
-			c.record = maps.Clone(known)
-			return after(nil)
-		}
-		_, err := k.Reconcile(t.Context(), &v1beta1.HostPathProvisioner{}, Desired{Settled: true})
+			return after(err)
+		}}
+		_, err := k.Reconcile(t.Context(), objects.Desired{Settled: true})
 		c.runs()
-		if err == nil && c.holder(NameOf("p", "n1")) == nil && len(c.record) == 0 {
+		if err == nil && c.holder(objects.NameOf("p", "n1")) == nil && len(c.recorded()) == 0 {
 			break
 		}
 		if err != nil && !killed {
@@ -70,4 +65,14 @@ func TestKilledAfterEachWrite(t *testing.T) {
 	if lives > 8 || created > 0 { // five writes, and three lives that wait for a pod, a Job, and the end
 		t.Errorf("gone after %d lives, and created again %d times", lives, created)
 	}
+}
+
+// killer is the cluster's applier, after whose writes the operator is killed.
+type killer struct {
+	*cluster
+	after func(error) error
+}
+
+func (k killer) Apply(ctx context.Context, about client.Object, all ...*unstructured.Unstructured) error {
+	return k.after(k.cluster.Apply(ctx, about, all...))
 }

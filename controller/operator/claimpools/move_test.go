@@ -6,10 +6,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
 )
 
 // moved is pool p at another path.
-func moved() Desired {
+func moved() objects.Desired {
 	w := poolP()
 	w.Pools[0].Path = "/srv/q/csi"
 	return w
@@ -67,11 +69,11 @@ func TestMovesOneAfterAnother(t *testing.T) {
 		c.runs()
 		c.pass(moved())
 	}
-	if d := c.holder(NameOf("p", "n1")); pathOf(d) != "/srv/q/csi" {
-		t.Fatalf("the holder of n1 is at %s", pathOf(d))
+	if d := c.holder(objects.NameOf("p", "n1")); objects.PathOf(d) != "/srv/q/csi" {
+		t.Fatalf("the holder of n1 is at %s", objects.PathOf(d))
 	}
-	if d := c.holder(NameOf("p", "n2")); pathOf(d) != "/srv/p/csi" {
-		t.Fatalf("the holder of n2, which is not ready, is at %s", pathOf(d))
+	if d := c.holder(objects.NameOf("p", "n2")); objects.PathOf(d) != "/srv/p/csi" {
+		t.Fatalf("the holder of n2, which is not ready, is at %s", objects.PathOf(d))
 	}
 	c.create(volumeOn("n1"))
 	n2 := nodeNamed("n2", corev1.ConditionTrue)
@@ -87,7 +89,7 @@ func TestMovesOneAfterAnother(t *testing.T) {
 		c.pass(moved())
 	}
 	for _, node := range []string{"n1", "n2"} {
-		if d := c.holder(NameOf("p", node)); d == nil || pathOf(d) != "/srv/q/csi" {
+		if d := c.holder(objects.NameOf("p", node)); d == nil || objects.PathOf(d) != "/srv/q/csi" {
 			t.Errorf("the holder of %s is %+v", node, d)
 		}
 	}

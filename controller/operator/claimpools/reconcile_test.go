@@ -3,7 +3,6 @@ package claimpools
 import (
 	"context"
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,6 +23,9 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/release"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
@@ -31,34 +35,65 @@ type cluster struct {
 	client.Client
 	k      *Reconciler
 	events []string
-	record map[string]poolrecord.Holder // as it was saved last
 }
 
 // objectsOf returns a cluster whose API server gives UIDs to what is created.
-func objectsOf(t *testing.T, objects ...client.Object) *cluster {
+func objectsOf(t *testing.T, there ...client.Object) *cluster {
 	t.Helper()
 	c, n := &cluster{T: t}, 0
-	c.Client = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).WithStatusSubresource(&appsv1.Deployment{}, &batchv1.Job{}).
+	c.Client = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(there...).WithStatusSubresource(&appsv1.Deployment{}, &batchv1.Job{}).
 		WithIndex(&corev1.Event{}, "involvedObject.uid", func(o client.Object) []string { return []string{string(o.(*corev1.Event).InvolvedObject.UID)} }).
 		WithInterceptorFuncs(interceptor.Funcs{Create: func(ctx context.Context, to client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			n++
 			o.SetUID(types.UID(fmt.Sprintf("uid-%d", n)))
 			return to.Create(ctx, o, opts...)
 		}}).Build()
-	c.k = &Reconciler{Namespace: "ns", Image: "image:v1", Client: c.Client, Live: c.Client, Now: time.Now, Apply: c.apply, Differs: c.differs,
-		Event: func(_ client.Object, _, reason, message string) { c.events = append(c.events, reason+" "+message) },
-		Save: func(_ context.Context, known map[string]poolrecord.Holder) error {
-			c.record = maps.Clone(known)
-			return nil
-		}}
+	c.k = &Reconciler{release.Pass{Maker: objects.Maker{Installation: apply.Installation{Namespace: "ns"}, Image: "image:v1"}, Client: c.Client, Live: c.Client,
+		Now: time.Now, Applier: c, Events: c, Record: c.read(), Resource: &v1beta1.HostPathProvisioner{}}}
 	return c
+}
+
+// read reads the operator's record.
+func (c *cluster) read() *poolrecord.Record {
+	c.Helper()
+	record, err := poolrecord.Read(c.Context(), c.Client, "ns")
+	if err != nil {
+		c.Fatal(err)
+	}
+	return record
+}
+
+// recorded are the holders as they were saved last.
+func (c *cluster) recorded() map[string]poolrecord.Holder { return c.read().Holders }
+
+// Eventf implements events.EventRecorder.
+func (c *cluster) Eventf(_, _ runtime.Object, _, reason, _, note string, args ...any) {
+	c.events = append(c.events, reason+" "+fmt.Sprintf(note, args...))
+}
+
+// Apply implements release.Applier.
+func (c *cluster) Apply(ctx context.Context, _ client.Object, all ...*unstructured.Unstructured) error {
+	return c.apply(ctx, deployment(all[0]))
+}
+
+// Differs implements release.Applier.
+func (c *cluster) Differs(ctx context.Context, want *unstructured.Unstructured) (bool, error) {
+	return c.differs(ctx, deployment(want))
+}
+
+func deployment(o *unstructured.Unstructured) *appsv1.Deployment {
+	d := &appsv1.Deployment{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, d); err != nil {
+		panic(err)
+	}
+	return d
 }
 
 // apply makes the cluster's Deployment the desired one, owned by the resource.
 func (c *cluster) apply(ctx context.Context, o client.Object) error {
 	want := o.(*appsv1.Deployment)
-	if h, found := c.record[want.Name]; !found || h.Path != pathOf(want) {
-		c.Errorf("Deployment %s is applied at %s, and the record says %+v", want.Name, pathOf(want), h)
+	if h, found := c.recorded()[want.Name]; !found || h.Path != objects.PathOf(want) {
+		c.Errorf("Deployment %s is applied at %s, and the record says %+v", want.Name, objects.PathOf(want), h)
 	}
 	want.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "HostPathProvisioner", Name: "hpp", UID: "hpp"}}
 	have := c.holder(want.Name)
@@ -103,7 +138,7 @@ func (c *cluster) holder(name string) *appsv1.Deployment {
 func (c *cluster) wantReplicas(node string, want int32) {
 	c.Helper()
 	got := int32(-1)
-	if d := c.holder(NameOf("p", node)); d != nil {
+	if d := c.holder(objects.NameOf("p", node)); d != nil {
 		got = *d.Spec.Replicas
 	}
 	if got != want {
@@ -111,9 +146,9 @@ func (c *cluster) wantReplicas(node string, want int32) {
 	}
 }
 
-func (c *cluster) pass(w Desired) Result {
+func (c *cluster) pass(w objects.Desired) Result {
 	c.Helper()
-	r, err := c.k.Reconcile(c.Context(), &v1beta1.HostPathProvisioner{}, w)
+	r, err := c.k.Reconcile(c.Context(), w)
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -178,9 +213,9 @@ func inlineOn(node string) *corev1.Pod {
 }
 
 // poolP is pool p, on nodes n1 and n2.
-func poolP() Desired {
-	return Desired{Pools: []Pool{{Name: "p", Path: "/srv/p/csi", Template: spec(func(*corev1.PersistentVolumeClaimSpec) {})}},
-		Nodes: []Node{{Name: "n1"}, {Name: "n2"}}, Agents: 2, Settled: true}
+func poolP() objects.Desired {
+	return objects.Desired{Pools: []objects.Pool{{Name: "p", Path: "/srv/p/csi", Template: spec(func(*corev1.PersistentVolumeClaimSpec) {})}},
+		Nodes: []objects.Node{{Name: "n1"}, {Name: "n2"}}, Agents: 2, Settled: true}
 }
 
 // A holder ends only if nothing uses its disk, for whatever reason it is no longer wanted.
@@ -204,9 +239,9 @@ func TestMayEnd(t *testing.T) {
 		{"an agent on another node", agentOn("n2", offersP), "", false, true},
 		{"an agent without it", agentOn("n1", "[]"), "", false, false},
 	} {
-		for reason, w := range map[string]Desired{
+		for reason, w := range map[string]objects.Desired{
 			"no node is to have an agent": {Pools: poolP().Pools, Settled: true}, "the pool is removed": {Nodes: poolP().Nodes, Agents: 2, Settled: true},
-			"the resource is deleted": {Settled: true, Deleted: true}, "the pool is moved": {Pools: []Pool{{Name: "p", Path: "/new/csi"}}, Nodes: poolP().Nodes, Settled: true},
+			"the resource is deleted": {Settled: true, Deleted: true}, "the pool is moved": {Pools: []objects.Pool{{Name: "p", Path: "/new/csi"}}, Nodes: poolP().Nodes, Settled: true},
 		} {
 			c := objectsOf(t, nodeNamed("n1", corev1.ConditionTrue), nodeNamed("n2", corev1.ConditionTrue))
 			c.pass(poolP())
@@ -239,24 +274,24 @@ func TestVolumeThatComesWhileTheHolderEnds(t *testing.T) {
 	c := objectsOf(t, nodeNamed("n1", corev1.ConditionTrue), nodeNamed("n2", corev1.ConditionTrue))
 	c.pass(poolP())
 	c.runs()
-	c.pass(Desired{Settled: true})
+	c.pass(objects.Desired{Settled: true})
 	c.wantReplicas("n1", 0)
 	c.create(volumeOn("n1"))
 	c.runs()
-	r := c.pass(Desired{Settled: true})
+	r := c.pass(objects.Desired{Settled: true})
 	c.wantReplicas("n1", 1)
 	var jobs batchv1.JobList
-	if err := c.List(t.Context(), &jobs); err != nil || len(jobs.Items) != 1 || jobs.Items[0].Name != jobOf("p", "n2") {
+	if err := c.List(t.Context(), &jobs); err != nil || len(jobs.Items) != 1 || jobs.Items[0].Name != objects.JobOf("p", "n2") {
 		t.Errorf("%v, Jobs %+v, kept %q", err, jobs.Items, r.Kept)
 	}
 	for range 3 {
 		c.runs()
-		c.pass(Desired{Settled: true})
+		c.pass(objects.Desired{Settled: true})
 	}
 	c.wantReplicas("n1", 1)
 	c.wantReplicas("n2", -1)
-	if _, found := c.record[NameOf("p", "n2")]; found || len(c.record) != 1 {
-		t.Errorf("the record has %v", c.record)
+	if _, found := c.recorded()[objects.NameOf("p", "n2")]; found || len(c.recorded()) != 1 {
+		t.Errorf("the record has %v", c.recorded())
 	}
 }
 
@@ -270,7 +305,7 @@ func TestAbsentNode(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c.pass(Desired{Settled: true, Deleted: deleted})
+		c.pass(objects.Desired{Settled: true, Deleted: deleted})
 		c.wantReplicas("n1", 1)
 		c.wantReplicas("n2", -1)
 	}
@@ -280,17 +315,17 @@ func TestAbsentNode(t *testing.T) {
 func TestDeletionLeavesWhatIsUsed(t *testing.T) {
 	c := objectsOf(t, nodeNamed("n1", corev1.ConditionTrue), nodeNamed("n2", corev1.ConditionFalse), volumeOn("n1"), agentOn("n2", `[{"name":"p","path":"/srv/p/csi"}]`))
 	c.pass(poolP())
-	r := c.pass(Desired{Settled: true, Deleted: true})
+	r := c.pass(objects.Desired{Settled: true, Deleted: true})
 	c.wantReplicas("n1", 1)
 	c.wantReplicas("n2", -1) // it is not ready, so it is not waited for
-	if d := c.holder(NameOf("p", "n1")); len(d.OwnerReferences) != 0 || len(r.Left) != 0 {
+	if d := c.holder(objects.NameOf("p", "n1")); len(d.OwnerReferences) != 0 || len(r.Left) != 0 {
 		t.Errorf("owners %v, left %q", d.OwnerReferences, r.Left)
 	}
 	if text := strings.Join(c.events, "\n"); !strings.Contains(text, "PoolNotUnmounted /srv/p/csi on node n1 stays mounted") {
 		t.Error(text)
 	}
 	c.pass(poolP()) // another resource takes it over
-	if d := c.holder(NameOf("p", "n1")); len(d.OwnerReferences) != 1 {
+	if d := c.holder(objects.NameOf("p", "n1")); len(d.OwnerReferences) != 1 {
 		t.Errorf("owners %v", d.OwnerReferences)
 	}
 }

@@ -10,14 +10,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/release"
 )
 
 // Result is what Reconcile found.
 type Result struct {
 	States []State
-	// Left describes the mounts that are no longer wanted, and Kept those of them that stay because
-	// volumes use them.
-	Left, Kept []string
+	release.Result
 	// Again is the time after which to call Reconcile again; 0 is after a change of an object.
 	Again time.Duration
 }
@@ -28,23 +28,17 @@ func (r *Result) pollIf(yes bool) {
 	}
 }
 
-// addLeft adds a mount that is still to be unmounted.
-func (r *Result) addLeft(what string) {
-	r.Left = append(r.Left, what)
-	r.pollIf(true)
-}
-
 // State is the state of a pool.
 type State struct {
 	v1beta1.StoragePoolStatus
 	// Problems are for the user to solve. The pool waits for Waits, which end without help.
 	Problems, Waits []string
 
-	pool  Pool
+	pool  objects.Pool
 	bound int
 }
 
-func newState(p Pool, nodes int) State {
+func newState(p objects.Pool, nodes int) State {
 	return State{pool: p, StoragePoolStatus: v1beta1.StoragePoolStatus{Name: p.Name, Phase: v1beta1.Preparing,
 		DesiredReady: nodes}}
 }
@@ -66,7 +60,7 @@ func (s *State) addClaim(claim *corev1.PersistentVolumeClaim, problem string) {
 }
 
 // addMount adds the Deployment of the claim, nil if there is none.
-func (s *State) addMount(claim *corev1.PersistentVolumeClaim, d *appsv1.Deployment, node Node) {
+func (s *State) addMount(claim *corev1.PersistentVolumeClaim, d *appsv1.Deployment, node objects.Node) {
 	switch {
 	case claim == nil || claim.Status.Phase != corev1.ClaimBound:
 	case d == nil || !mounted(d):
@@ -89,9 +83,4 @@ func (s *State) setPhase() {
 	default:
 		s.Phase = v1beta1.Ready
 	}
-}
-
-func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return lines[len(lines)-1]
 }

@@ -12,7 +12,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/operator/agentstatus"
-	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
 	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
@@ -83,9 +83,9 @@ func (r *Reconciler) Observe(ctx context.Context) (o agentstatus.Observed, err e
 }
 
 // offering returns the nodes of the pods, and what their agents offer.
-func offering(pods []corev1.Pod) (nodes []claimpools.Node) {
+func offering(pods []corev1.Pod) (nodes []objects.Node) {
 	for _, pod := range pods {
-		node := claimpools.Node{Name: pod.Spec.NodeName}
+		node := objects.Node{Name: pod.Spec.NodeName}
 		if contract.PodReady(&pod) {
 			for _, p := range poolrecord.OfferOf(pod.Spec).Pools {
 				node.Offered = append(node.Offered, p.Name)

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
-	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
 )
 
 const (
@@ -35,21 +35,21 @@ type meaning struct {
 
 // reasons has the meaning of each reason. docs/operator.md has the same tables for users.
 var reasons = map[string]meaning{
-	"DeployStarted":        {available: no, progressing: yes, degraded: no},
-	"UpgradeStarted":       {available: yes, progressing: yes, degraded: no},
-	rolloutStarted:         {available: yes, progressing: yes, degraded: no},
-	"Complete":             {available: yes, progressing: no, degraded: no, served: true},
-	"PoolInUse":            {available: yes, progressing: yes, degraded: no, served: true},
-	"PoolUnmounting":       {progressing: yes, degraded: no, served: true},
-	"VolumesInUse":         {progressing: yes, degraded: no},
-	"AgentsEnding":         {available: no, progressing: yes, degraded: no},
-	"Degraded":             {available: no, progressing: no, degraded: yes},
-	"ReconcileFailed":      {progressing: yes, degraded: yes},
-	claimpools.NotReady:    {progressing: yes, degraded: yes, repeated: true},
-	claimpools.Unsupported: {progressing: yes, degraded: yes, repeated: true, stuck: true},
-	claimpools.Shared:      {progressing: yes, degraded: yes, repeated: true, stuck: true},
-	"SettingInvalid":       {progressing: yes, degraded: yes, repeated: true, stuck: true},
-	"MultipleResources":    {available: no, progressing: no, degraded: yes, stuck: true},
+	"DeployStarted":     {available: no, progressing: yes, degraded: no},
+	"UpgradeStarted":    {available: yes, progressing: yes, degraded: no},
+	rolloutStarted:      {available: yes, progressing: yes, degraded: no},
+	"Complete":          {available: yes, progressing: no, degraded: no, served: true},
+	"PoolInUse":         {available: yes, progressing: yes, degraded: no, served: true},
+	"PoolUnmounting":    {progressing: yes, degraded: no, served: true},
+	"VolumesInUse":      {progressing: yes, degraded: no},
+	"AgentsEnding":      {available: no, progressing: yes, degraded: no},
+	"Degraded":          {available: no, progressing: no, degraded: yes},
+	"ReconcileFailed":   {progressing: yes, degraded: yes},
+	objects.NotReady:    {progressing: yes, degraded: yes, repeated: true},
+	objects.Unsupported: {progressing: yes, degraded: yes, repeated: true, stuck: true},
+	objects.Shared:      {progressing: yes, degraded: yes, repeated: true, stuck: true},
+	"SettingInvalid":    {progressing: yes, degraded: yes, repeated: true, stuck: true},
+	"MultipleResources": {available: no, progressing: no, degraded: yes, stuck: true},
 }
 
 type verdict struct {

@@ -19,7 +19,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
-	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
 	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
@@ -161,7 +161,7 @@ func (r *Reconciler) unmountPools(ctx context.Context,
 	if err != nil {
 		return "", false, err
 	}
-	found, err := r.claimPools(cr, record).Reconcile(ctx, cr, claimpools.Desired{Settled: true, Deleted: true})
+	found, err := r.claimPools(cr, record).Reconcile(ctx, objects.Desired{Settled: true, Deleted: true})
 	held = len(found.Kept) > 0
 	switch {
 	case err != nil, len(found.Left) == 0 && (held || cr.Annotations[forceAnnotation] == "true"):

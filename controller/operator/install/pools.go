@@ -4,13 +4,11 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/operator/agentstatus"
-	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/release"
 	"kubevirt.io/hostpath-provisioner/controller/operator/layout"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
@@ -34,52 +32,20 @@ func (p *plan) again() time.Duration {
 	return 0
 }
 
-// claimPools returns the reconciler of the pools on claims. Their holders have no owner while the
-// resource is deleted: a deletion in the foreground would delete them first.
+// claimPools returns the reconciler of the pools on claims for this pass.
 func (r *Reconciler) claimPools(cr *v1beta1.HostPathProvisioner, record *poolrecord.Record) *claimpools.Reconciler {
-	wanted := func(o client.Object) (*unstructured.Unstructured, error) {
-		want, err := apply.ToApply(o)
-		if err != nil {
-			return nil, err
-		}
-		r.Own(want, cr)
-		if cr.DeletionTimestamp != nil {
-			want.SetOwnerReferences(nil)
-		}
-		return want, nil
-	}
-	return &claimpools.Reconciler{
-		Namespace: r.Namespace, Image: r.Image, Client: r.Client, Live: r.Live, Now: r.Now, Recorded: record.Holders,
-		Event: func(about client.Object, eventtype, reason, message string) {
-			r.Events.Eventf(cr, about, eventtype, reason, "Reconcile", "%s", message)
-		},
-		Save: func(ctx context.Context, known map[string]poolrecord.Holder) error {
-			record.Holders = known
-			return record.Write(ctx, r.Client)
-		},
-		Apply: func(ctx context.Context, o client.Object) error {
-			want, err := wanted(o)
-			if err != nil {
-				return err
-			}
-			return r.Applier.Apply(ctx, cr, want)
-		},
-		Differs: func(ctx context.Context, o client.Object) (bool, error) {
-			want, err := wanted(o)
-			if err != nil {
-				return false, err
-			}
-			return r.Applier.Differs(ctx, want)
-		},
-	}
+	return &claimpools.Reconciler{Pass: release.Pass{
+		Maker:  objects.Maker{Installation: r.Installation, Image: r.Image},
+		Client: r.Client, Live: r.Live, Applier: r.Applier, Events: r.Events, Now: r.Now, Record: record, Resource: cr,
+	}}
 }
 
 // reconcileClaimPools has the pools on claims as the layout has them, on the nodes of the agents.
 func (r *Reconciler) reconcileClaimPools(ctx context.Context, cr *v1beta1.HostPathProvisioner, l *plan,
 	a agentstatus.State) (err error) {
-	wanted := claimpools.Desired{Pools: l.OnClaims(), Nodes: offering(a.Running), Agents: a.Desired,
+	wanted := objects.Desired{Pools: l.OnClaims(), Nodes: offering(a.Running), Agents: a.Desired,
 		Settled: a.Settled && len(l.without) == 0} // the others are to have an agent later
-	l.claims, err = r.claimPools(cr, l.Record).Reconcile(ctx, cr, wanted)
+	l.claims, err = r.claimPools(cr, l.Record).Reconcile(ctx, wanted)
 	l.Retained = append(l.Retained, l.claims.Kept...)
 	return err
 }

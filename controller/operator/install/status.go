@@ -13,7 +13,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
-	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
 	"kubevirt.io/hostpath-provisioner/controller/operator/layout"
 )
 
@@ -44,7 +44,7 @@ func verdictOf(status v1beta1.HostPathProvisionerStatus, l plan, a agents, ready
 		l.Refused = append(slices.Clone(l.Refused), problems...)
 		return l.partly(ready)
 	case len(waits) > 0 && status.ObservedVersion == status.TargetVersion && a.waiting == "" && !a.Rolling:
-		return verdict{reason: claimpools.NotReady, message: strings.Join(waits, "; ")}
+		return verdict{reason: objects.NotReady, message: strings.Join(waits, "; ")}
 	case ready && len(l.claims.Left) > 0:
 		return verdict{reason: "PoolUnmounting", message: events.Names(l.claims.Left, listed), available: yes}
 	case ready && len(l.Retained) > 0:
@@ -67,7 +67,7 @@ func verdictOf(status v1beta1.HostPathProvisionerStatus, l plan, a agents, ready
 func (l plan) onClaimsNotReady() (problems []layout.Refusal, waits []string) {
 	for _, s := range l.claims.States {
 		for _, p := range s.Problems {
-			problems = append(problems, layout.Refusal{Pool: s.Name, Reason: claimpools.NotReady, Message: p})
+			problems = append(problems, layout.Refusal{Pool: s.Name, Reason: objects.NotReady, Message: p})
 		}
 		for _, w := range s.Waits {
 			waits = append(waits, "pool "+s.Name+": "+w)

@@ -12,7 +12,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
-	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
@@ -53,7 +53,7 @@ func Of(cr *v1beta1.HostPathProvisioner) (l Layout) {
 			l.Pools = append(l.Pools, poolrecord.Pool{Name: p.Name, Path: path})
 			continue
 		}
-		if reason, message := claimpools.Refused(p.PVCTemplate); reason != "" {
+		if reason, message := objects.Refused(p.PVCTemplate); reason != "" {
 			l.Refused = append(l.Refused, Refusal{p.Name, reason, message})
 			continue
 		}
@@ -66,10 +66,10 @@ func Of(cr *v1beta1.HostPathProvisioner) (l Layout) {
 }
 
 // OnClaims returns the pools on claims. One that stays because PVs use it has no template.
-func (l Layout) OnClaims() (all []claimpools.Pool) {
+func (l Layout) OnClaims() (all []objects.Pool) {
 	for _, p := range l.Pools {
 		if p.Mount != "" {
-			all = append(all, claimpools.Pool{Name: p.Name, Path: p.Path, Template: l.templates[p]})
+			all = append(all, objects.Pool{Name: p.Name, Path: p.Path, Template: l.templates[p]})
 		}
 	}
 	return all

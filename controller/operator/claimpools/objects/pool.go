@@ -1,9 +1,12 @@
-package claimpools
+package objects
 
 import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
 // Pool is a pool whose disk is the volume of a claim on each node.
@@ -37,9 +40,37 @@ func Refused(template *corev1.PersistentVolumeClaimSpec) (reason, message string
 		return Shared, "nodes cannot share a pool; remove pvcTemplate, or request ReadWriteOnce"
 	case slices.Contains(template.AccessModes, corev1.ReadOnlyMany):
 		return Unsupported, "a pool is written to; request ReadWriteOnce in pvcTemplate"
-	case isBlock(template):
+	case IsBlock(template):
 		return Unsupported, "a pool needs a filesystem, and pvcTemplate has volumeMode Block; for a new pool, remove " +
 			"volumeMode. If the pool has claims already, they stay block devices: add a pool of another name and path"
 	}
 	return "", ""
+}
+
+// IsBlock reports whether the claim is a block device, which no holder of this operator can mount.
+func IsBlock(claim *corev1.PersistentVolumeClaimSpec) bool {
+	return ptr.Deref(claim.VolumeMode, corev1.PersistentVolumeFilesystem) == corev1.PersistentVolumeBlock
+}
+
+// Desired is what there should be.
+type Desired struct {
+	Pools []Pool
+	Nodes []Node
+	// Agents is how many nodes are to have an agent. While agents are replaced, it is more than
+	// there are Nodes.
+	Agents int
+	// Settled is true if no other node is to have an agent. Otherwise nothing is unmounted because
+	// of a node.
+	Settled bool
+	// Deleted is true if the resource is deleted: then Reconcile does not wait for a node that is
+	// not ready, and a holder that may not end stays without an owner.
+	Deleted bool
+}
+
+// Count returns how many nodes are to offer the pools.
+func (w Desired) Count() int { return max(w.Agents, len(w.Nodes)) }
+
+// Names reports whether the holder's pool is wanted at its path.
+func (w Desired) Names(h poolrecord.Holder) bool {
+	return slices.ContainsFunc(w.Pools, func(p Pool) bool { return p.Name == h.Pool && p.Path == h.Path })
 }

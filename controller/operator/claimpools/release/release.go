@@ -1,10 +1,12 @@
-package claimpools
+package release
 
 import (
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -16,56 +18,61 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
-// retired is a holder that is no longer wanted. d is nil if its Deployment does not exist.
-type retired struct {
-	name string
+// retryAfter is the time after which a Job that failed is replaced by another one.
+var retryAfter = timing.Scaled(15 * time.Second)
+
+// Retired is a holder that is no longer wanted. d is nil if its Deployment does not exist.
+type Retired struct {
+	Name string
 	poolrecord.Holder
-	d *appsv1.Deployment
+	Deployment *appsv1.Deployment
 }
 
-func (h retired) place() string { return fmt.Sprintf("%s on node %s", h.Path, h.Node) }
+func (h Retired) place() string { return fmt.Sprintf("%s on node %s", h.Path, h.Node) }
 
 // about returns what an event of the holder is about.
-func (h retired) about(cr *v1beta1.HostPathProvisioner) client.Object {
-	if h.d == nil {
+func (h Retired) about(cr *v1beta1.HostPathProvisioner) client.Object {
+	if h.Deployment == nil {
 		return cr
 	}
-	return h.d
+	return h.Deployment
 }
 
-// retire does the next step until what the holder mounted is unmounted, and then deletes the
+// Retire does the next step until what the holder mounted is unmounted, and then deletes the
 // Deployment: the pod ends, and a Job unmounts. A holder that may not end stays.
 //
 // A node that does not exist has no mount. Nothing is started on one that is not ready; if the
 // resource is deleted, the Deployment is deleted and the mount stays until the node restarts.
-func (r *Reconciler) retire(ctx context.Context, cr *v1beta1.HostPathProvisioner, found *Result, h retired,
-	w Desired) error {
-	if h.d != nil && h.d.DeletionTimestamp != nil { // it is created again once it is gone
+func (p *Pass) Retire(ctx context.Context, found *Result, h Retired,
+	w objects.Desired) error {
+	if h.Deployment != nil && h.Deployment.DeletionTimestamp != nil { // it is created again once it is gone
 		found.addLeft(h.place() + ": its Deployment is being deleted")
 		return nil
 	}
-	if h.Unmounted && (h.d == nil || h.d.Spec.Replicas != nil && *h.d.Spec.Replicas == 0) {
-		return r.forget(ctx, h)
+	if h.Unmounted && (h.Deployment == nil || h.Deployment.Spec.Replicas != nil && *h.Deployment.Spec.Replicas == 0) {
+		return p.forget(ctx, h)
 	}
-	node, err := r.node(ctx, h.Node)
+	node, err := p.Node(ctx, h.Node)
 	if err != nil {
 		return err
 	}
-	job, err := r.job(ctx, jobOf(h.Pool, h.Node))
+	job, err := p.job(ctx, objects.JobOf(h.Pool, h.Node))
 	if err != nil {
 		return err
 	}
-	unmounting := job != nil && h.d != nil && metav1.IsControlledBy(job, h.d)
+	unmounting := job != nil && h.Deployment != nil && metav1.IsControlledBy(job, h.Deployment)
 	if !unmounting { // before the pod ends, and again before a Job is created
-		why, used, err := r.mayEnd(ctx, h.Holder, node, w)
+		why, used, err := p.MayEnd(ctx, h.Holder, node, w)
 		switch {
 		case err != nil:
 			return err
 		case used:
-			return r.retain(ctx, cr, found, h, why, w)
+			return p.retain(ctx, found, h, why, w)
 		case why != "" && node != nil && (contract.NodeReady(node) || !w.Deleted):
 			found.addLeft(h.place() + ": " + why)
 			return nil
@@ -73,16 +80,16 @@ func (r *Reconciler) retire(ctx context.Context, cr *v1beta1.HostPathProvisioner
 	}
 	switch {
 	case node == nil || h.Path == "":
-		return r.forget(ctx, h)
+		return p.forget(ctx, h)
 	case !contract.NodeReady(node) && w.Deleted:
-		r.Event(h.about(cr), corev1.EventTypeWarning, "PoolNotUnmounted",
+		p.Event(h.about(p.Resource), corev1.EventTypeWarning, "PoolNotUnmounted",
 			fmt.Sprintf("node %s is not ready: %s stays mounted there until the node restarts", h.Node, h.Path))
-		return r.forget(ctx, h)
-	case h.d == nil: // someone deleted it, and the Job needs it
+		return p.forget(ctx, h)
+	case h.Deployment == nil: // someone deleted it, and the Job needs it
 		found.addLeft(h.place() + ": its Deployment is created again, to unmount it")
-		return r.Apply(ctx, r.holder(cr, Pool{Name: h.Pool, Path: h.Path}, h.Node))
+		return p.Apply(ctx, objects.Pool{Name: h.Pool, Path: h.Path}, h.Node)
 	}
-	left, err := r.unmount(ctx, cr, h, node, job)
+	left, err := p.unmount(ctx, h, node, job)
 	if left != "" {
 		found.addLeft(left)
 	}
@@ -91,53 +98,53 @@ func (r *Reconciler) retire(ctx context.Context, cr *v1beta1.HostPathProvisioner
 
 // retain keeps a holder that may not end, with its pod. If the resource is deleted, the Deployment
 // loses its owner, with which it would be deleted.
-func (r *Reconciler) retain(ctx context.Context, cr *v1beta1.HostPathProvisioner, found *Result, h retired, why string,
-	w Desired) error {
-	if stopped, err := r.deleteJobs(ctx, h.Pool, h.Node); err != nil || !stopped { // a Job of an earlier Deployment
+func (p *Pass) retain(ctx context.Context, found *Result, h Retired, why string,
+	w objects.Desired) error {
+	if stopped, err := p.DeleteJobs(ctx, h.Pool, h.Node); err != nil || !stopped { // a Job of an earlier Deployment
 		found.addLeft(h.place() + ": an earlier Job has to go")
 		return err
 	}
 	found.Kept = append(found.Kept, fmt.Sprintf("pool %s stays mounted at %s: %s", h.Pool, h.place(), why))
 	switch {
-	case h.d == nil && w.Deleted:
+	case h.Deployment == nil && w.Deleted:
 		return nil // there is no resource that could own it
-	case h.d == nil:
-		return r.Apply(ctx, r.holder(cr, Pool{Name: h.Pool, Path: h.Path}, h.Node))
+	case h.Deployment == nil:
+		return p.Apply(ctx, objects.Pool{Name: h.Pool, Path: h.Path}, h.Node)
 	}
 	patch := map[string]any{}
-	if h.d.Spec.Replicas != nil && *h.d.Spec.Replicas == 0 {
+	if h.Deployment.Spec.Replicas != nil && *h.Deployment.Spec.Replicas == 0 {
 		patch["spec"] = map[string]any{"replicas": 1}
 	}
-	if w.Deleted && len(h.d.OwnerReferences) > 0 {
+	if w.Deleted && len(h.Deployment.OwnerReferences) > 0 {
 		patch["metadata"] = map[string]any{"ownerReferences": nil}
-		r.Event(h.d, corev1.EventTypeWarning, "PoolNotUnmounted", h.place()+" stays mounted, by Deployment "+h.name+": "+why)
+		p.Event(h.Deployment, corev1.EventTypeWarning, "PoolNotUnmounted", h.place()+" stays mounted, by Deployment "+h.Name+": "+why)
 	}
-	return r.patch(ctx, h.d, patch)
+	return p.patch(ctx, h.Deployment, patch)
 }
 
 // forget deletes the Deployment and removes the holder from the record, where it notes before that
 // nothing is mounted any more. Otherwise, if the operator was killed in between, a holder without a
 // Deployment would be mounted again to be unmounted.
-func (r *Reconciler) forget(ctx context.Context, h retired) error {
-	if h.d != nil {
+func (p *Pass) forget(ctx context.Context, h Retired) error {
+	if h.Deployment != nil {
 		h.Unmounted = true
-		r.Recorded[h.name] = h.Holder
-		if err := r.save(ctx); err != nil {
+		p.Record.Holders[h.Name] = h.Holder
+		if err := p.Save(ctx); err != nil {
 			return err
 		}
-		if err := r.remove(ctx, h.d); err != nil {
+		if err := p.remove(ctx, h.Deployment); err != nil {
 			return err
 		}
 	}
-	delete(r.Recorded, h.name)
+	delete(p.Record.Holders, h.Name)
 	return nil
 }
 
 // unmount ends the pod, has a Job unmount the place, and then deletes the Deployment. It describes
 // what is left to do, or returns "".
-func (r *Reconciler) unmount(ctx context.Context, cr *v1beta1.HostPathProvisioner, h retired, node *corev1.Node,
+func (p *Pass) unmount(ctx context.Context, h Retired, node *corev1.Node,
 	job *batchv1.Job) (left string, err error) {
-	if gone, err := r.scaleDown(ctx, h); err != nil || !gone {
+	if gone, err := p.scaleDown(ctx, h); err != nil || !gone {
 		return h.place() + ": the pod that holds it has to end", err
 	}
 	if !contract.NodeReady(node) {
@@ -145,44 +152,44 @@ func (r *Reconciler) unmount(ctx context.Context, cr *v1beta1.HostPathProvisione
 	}
 	switch {
 	case job == nil:
-		err := r.Client.Create(ctx, r.unmounter(cr, h.d, h.Node))
+		err := p.Client.Create(ctx, p.Unmounter(p.Resource, h.Deployment, p.RecordOf(h.Deployment)))
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return "", fmt.Errorf("create the Job that unmounts %s: %w", h.place(), err)
 		}
-	case !metav1.IsControlledBy(job, h.d): // of an earlier Deployment
-		return h.place() + ": an earlier Job has to go", r.remove(ctx, job)
+	case !metav1.IsControlledBy(job, h.Deployment): // of an earlier Deployment
+		return h.place() + ": an earlier Job has to go", p.remove(ctx, job)
 	default:
-		return r.outcome(ctx, h, job)
+		return p.outcome(ctx, h, job)
 	}
 	return h.place() + ": it is being unmounted", nil
 }
 
 // outcome handles a Job that unmounts the place.
-func (r *Reconciler) outcome(ctx context.Context, h retired, job *batchv1.Job) (left string, err error) {
+func (p *Pass) outcome(ctx context.Context, h Retired, job *batchv1.Job) (left string, err error) {
 	place := h.place()
 	how, at, message := jobResult(job)
 	switch how {
 	case batchv1.JobComplete:
-		r.Event(h.d, corev1.EventTypeNormal, "PoolUnmounted", "unmounted "+place)
-		return "", r.forget(ctx, h)
+		p.Event(h.Deployment, corev1.EventTypeNormal, "PoolUnmounted", "unmounted "+place)
+		return "", p.forget(ctx, h)
 	case batchv1.JobFailed:
-		why, err := r.failureOf(ctx, job, message)
+		why, err := p.failureOf(ctx, job, message)
 		if err != nil {
 			return "", err
 		}
-		if r.Now().Sub(at.Time) > retryAfter {
-			r.Event(h.d, corev1.EventTypeWarning, "PoolNotUnmounted", place+": "+why+"; trying again")
-			err = r.remove(ctx, job)
+		if p.Now().Sub(at.Time) > retryAfter {
+			p.Event(h.Deployment, corev1.EventTypeWarning, "PoolNotUnmounted", place+": "+why+"; trying again")
+			err = p.remove(ctx, job)
 		}
 		return place + ": " + why, err
 	}
-	starting, err := r.notStarting(ctx, job)
+	starting, err := p.notStarting(ctx, job)
 	return place + ": " + cmp.Or(starting, "it is being unmounted"), err
 }
 
 // notStarting returns why the pod of a Job does not start, "" if nothing prevents it.
-func (r *Reconciler) notStarting(ctx context.Context, job *batchv1.Job) (why string, err error) {
-	pods, err := r.podsOf(ctx, job)
+func (p *Pass) notStarting(ctx context.Context, job *batchv1.Job) (why string, err error) {
+	pods, err := p.podsOf(ctx, job)
 	for _, pod := range pods {
 		for _, c := range pod.Status.ContainerStatuses {
 			if w := c.State.Waiting; w != nil && w.Message != "" {
@@ -198,9 +205,9 @@ func (r *Reconciler) notStarting(ctx context.Context, job *batchv1.Job) (why str
 	return why, err
 }
 
-func (r *Reconciler) podsOf(ctx context.Context, job *batchv1.Job) ([]corev1.Pod, error) {
+func (p *Pass) podsOf(ctx context.Context, job *batchv1.Job) ([]corev1.Pod, error) {
 	var pods corev1.PodList
-	if err := r.Live.List(ctx, &pods, client.InNamespace(r.Namespace),
+	if err := p.Live.List(ctx, &pods, client.InNamespace(p.Namespace),
 		client.MatchingLabels{batchv1.JobNameLabel: job.Name}); err != nil {
 		return nil, fmt.Errorf("list the pods of %s: %w", job.Name, err)
 	}
@@ -209,16 +216,16 @@ func (r *Reconciler) podsOf(ctx context.Context, job *batchv1.Job) ([]corev1.Pod
 
 // scaleDown has the holder's pod end, and reports whether it is gone: a pod that runs would mount
 // again.
-func (r *Reconciler) scaleDown(ctx context.Context, h retired) (bool, error) {
-	d := h.d
+func (p *Pass) scaleDown(ctx context.Context, h Retired) (bool, error) {
+	d := h.Deployment
 	if d.Spec.Replicas == nil || *d.Spec.Replicas != 0 {
-		return false, r.patch(ctx, d, map[string]any{"spec": map[string]any{"replicas": 0}})
+		return false, p.patch(ctx, d, map[string]any{"spec": map[string]any{"replicas": 0}})
 	}
 	if d.Status.ObservedGeneration != d.Generation {
 		return false, nil
 	}
 	var pods corev1.PodList
-	err := r.Live.List(ctx, &pods, client.InNamespace(r.Namespace), client.MatchingLabels{holderLabel: labelOf(h.Pool)})
+	err := p.Live.List(ctx, &pods, client.InNamespace(p.Namespace), client.MatchingLabels{objects.HolderLabel: objects.LabelOf(h.Pool)})
 	if err != nil {
 		return false, fmt.Errorf("list the pods of %s: %w", d.Name, err)
 	}
@@ -231,7 +238,7 @@ func (r *Reconciler) scaleDown(ctx context.Context, h retired) (bool, error) {
 }
 
 // patch changes the Deployment as it was read, and no other of its name.
-func (r *Reconciler) patch(ctx context.Context, d *appsv1.Deployment, change map[string]any) error {
+func (p *Pass) patch(ctx context.Context, d *appsv1.Deployment, change map[string]any) error {
 	if len(change) == 0 {
 		return nil
 	}
@@ -245,7 +252,7 @@ func (r *Reconciler) patch(ctx context.Context, d *appsv1.Deployment, change map
 	if err != nil {
 		return err
 	}
-	if err := r.Client.Patch(ctx, d.DeepCopy(), client.RawPatch(types.MergePatchType,
+	if err := p.Client.Patch(ctx, d.DeepCopy(), client.RawPatch(types.MergePatchType,
 		text)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("change Deployment %s: %w", d.Name, err)
 	}
@@ -254,8 +261,8 @@ func (r *Reconciler) patch(ctx context.Context, d *appsv1.Deployment, change map
 
 // failureOf returns the last line that the pod of a failed Job logged, or else the message of the
 // Job's condition.
-func (r *Reconciler) failureOf(ctx context.Context, job *batchv1.Job, message string) (string, error) {
-	pods, err := r.podsOf(ctx, job)
+func (p *Pass) failureOf(ctx context.Context, job *batchv1.Job, message string) (string, error) {
+	pods, err := p.podsOf(ctx, job)
 	if err != nil {
 		return "", err
 	}
@@ -269,9 +276,9 @@ func (r *Reconciler) failureOf(ctx context.Context, job *batchv1.Job, message st
 	return cmp.Or(message, "the Job failed"), nil
 }
 
-func (r *Reconciler) node(ctx context.Context, name string) (*corev1.Node, error) {
+func (p *Pass) Node(ctx context.Context, name string) (*corev1.Node, error) {
 	node := &corev1.Node{}
-	err := r.Live.Get(ctx, client.ObjectKey{Name: name}, node)
+	err := p.Live.Get(ctx, client.ObjectKey{Name: name}, node)
 	if name == "" || apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -279,4 +286,19 @@ func (r *Reconciler) node(ctx context.Context, name string) (*corev1.Node, error
 		return nil, fmt.Errorf("read node %s: %w", name, err)
 	}
 	return node, nil
+}
+
+// jobResult returns how and when the Job ended.
+func jobResult(job *batchv1.Job) (how batchv1.JobConditionType, at metav1.Time, message string) {
+	for _, c := range job.Status.Conditions {
+		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) {
+			return c.Type, c.LastTransitionTime, c.Message
+		}
+	}
+	return "", metav1.Time{}, ""
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
 }

@@ -1,4 +1,4 @@
-package claimpools
+package release
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
 	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
@@ -44,32 +45,32 @@ func agentOf(pod *corev1.Pod) agent {
 		pod.DeletionTimestamp != nil}
 }
 
-// mayEnd asks whether the holder may end. why is "" if it may. used is true if the disk is in use,
+// MayEnd asks whether the holder may end. why is "" if it may. used is true if the disk is in use,
 // or may be, and false if only an agent has to end.
-func (r *Reconciler) mayEnd(ctx context.Context, h poolrecord.Holder, node *corev1.Node,
-	w Desired) (why string, used bool, err error) {
-	if err := r.readUses(ctx); err != nil {
+func (p *Pass) MayEnd(ctx context.Context, h poolrecord.Holder, node *corev1.Node,
+	w objects.Desired) (why string, used bool, err error) {
+	if err := p.readUses(ctx); err != nil {
 		return "", false, err
 	}
 	at := identity.Holder{Pool: h.Pool, Path: h.Path, Node: h.Node}
 	if node != nil {
 		at.Hostname = node.Labels[corev1.LabelHostname]
 	}
-	if f := at.MayEnd(r.snapshot.uses); f.Answer != identity.Ours {
+	if f := at.MayEnd(p.snapshot.uses); f.Answer != identity.Ours {
 		return f.Why, true, nil
 	}
-	if why := r.snapshot.offered(h, w); why != "" || !r.moves(h, w) {
+	if why := p.snapshot.offered(h, w); why != "" || !p.moves(h, w) {
 		return why, false, nil
 	}
-	return r.mayMove(ctx, h)
+	return p.mayMove(ctx, h)
 }
 
 // moves reports whether the holder's pool is wanted at another path, and none of its disks is
 // mounted there yet.
-func (r *Reconciler) moves(h poolrecord.Holder, w Desired) bool {
-	return slices.ContainsFunc(w.Pools, func(p Pool) bool {
-		at := func(other poolrecord.Holder) bool { return other.Pool == p.Name && other.Path == p.Path }
-		return p.Name == h.Pool && p.Path != h.Path && !slices.ContainsFunc(slices.Collect(maps.Values(r.Recorded)), at)
+func (p *Pass) moves(h poolrecord.Holder, w objects.Desired) bool {
+	return slices.ContainsFunc(w.Pools, func(to objects.Pool) bool {
+		at := func(other poolrecord.Holder) bool { return other.Pool == to.Name && other.Path == to.Path }
+		return to.Name == h.Pool && to.Path != h.Path && !slices.ContainsFunc(slices.Collect(maps.Values(p.Record.Holders)), at)
 	})
 }
 
@@ -77,13 +78,13 @@ func (r *Reconciler) moves(h poolrecord.Holder, w Desired) bool {
 // pool there, or created a volume before it was replaced. Two nodes would have volumes of the pool
 // at two paths, and agents offer one. It does not wait for a deleted agent on a node that does not
 // answer: the holder of that node stays.
-func (r *Reconciler) mayMove(ctx context.Context, h poolrecord.Holder) (why string, used bool, err error) {
-	for _, a := range r.snapshot.agents {
+func (p *Pass) mayMove(ctx context.Context, h poolrecord.Holder) (why string, used bool, err error) {
+	for _, a := range p.snapshot.agents {
 		offers := func(p poolrecord.Pool) bool { return p.Name == h.Pool && p.Path == h.Path }
 		if !a.unreadable && !slices.ContainsFunc(a.pools, offers) {
 			continue
 		}
-		node, err := r.node(ctx, a.node)
+		node, err := p.Node(ctx, a.node)
 		if err != nil {
 			return "", false, err
 		}
@@ -91,7 +92,7 @@ func (r *Reconciler) mayMove(ctx context.Context, h poolrecord.Holder) (why stri
 			return "the agent has to end, pod " + a.name + ", which offers the pool there", false, nil
 		}
 	}
-	for _, u := range r.snapshot.uses {
+	for _, u := range p.snapshot.uses {
 		if u.Pool == h.Pool {
 			return "the pool has " + u.Object, true, nil
 		}
@@ -100,13 +101,13 @@ func (r *Reconciler) mayMove(ctx context.Context, h poolrecord.Holder) (why stri
 }
 
 // readUses reads the snapshot, unless that was read just now.
-func (r *Reconciler) readUses(ctx context.Context) error {
-	if !r.snapshot.at.IsZero() && r.Now().Sub(r.snapshot.at) < fresh {
+func (p *Pass) readUses(ctx context.Context) error {
+	if !p.snapshot.at.IsZero() && p.Now().Sub(p.snapshot.at) < fresh {
 		return nil
 	}
-	s := snapshot{at: r.Now()}
+	s := snapshot{at: p.Now()}
 	var own corev1.PodList
-	if err := r.Live.List(ctx, &own, client.InNamespace(r.Namespace)); err != nil {
+	if err := p.Live.List(ctx, &own, client.InNamespace(p.Namespace)); err != nil {
 		return fmt.Errorf("list the pods of agents: %w", err)
 	}
 	for _, pod := range own.Items {
@@ -114,7 +115,7 @@ func (r *Reconciler) readUses(ctx context.Context) error {
 			s.agents = append(s.agents, agentOf(&pod))
 		}
 	}
-	err := installed.EachPV(ctx, r.Live, func(pv *corev1.PersistentVolume) {
+	err := installed.EachPV(ctx, p.Live, func(pv *corev1.PersistentVolume) {
 		if u, ok := identity.UseOfPV(pv); ok {
 			s.uses = append(s.uses, u)
 		}
@@ -122,18 +123,18 @@ func (r *Reconciler) readUses(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = installed.EachPod(ctx, r.Live, func(pod *corev1.Pod) { s.uses = append(s.uses, identity.UsesOfPod(pod)...) })
+	err = installed.EachPod(ctx, p.Live, func(pod *corev1.Pod) { s.uses = append(s.uses, identity.UsesOfPod(pod)...) })
 	if err != nil {
 		return err
 	}
-	r.snapshot = s
+	p.snapshot = s
 	return nil
 }
 
 // offered describes an agent of the node that offers the holder's pool, or returns "". An agent's
 // pod decides nothing else: it may be older than the resource, or users changed it.
-func (s snapshot) offered(h poolrecord.Holder, w Desired) string {
-	moved := slices.ContainsFunc(w.Pools, func(p Pool) bool { return p.Name == h.Pool && p.Path != h.Path })
+func (s snapshot) offered(h poolrecord.Holder, w objects.Desired) string {
+	moved := slices.ContainsFunc(w.Pools, func(to objects.Pool) bool { return to.Name == h.Pool && to.Path != h.Path })
 	for _, a := range s.agents {
 		if a.node != h.Node {
 			continue

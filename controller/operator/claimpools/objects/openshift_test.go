@@ -1,4 +1,4 @@
-package claimpools
+package objects
 
 import (
 	"testing"
@@ -7,6 +7,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
+	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 	openshiftcsi "kubevirt.io/hostpath-provisioner/manifests/openshift-csi"
 	"kubevirt.io/hostpath-provisioner/manifests/scctest"
 )
@@ -22,9 +24,10 @@ func TestAdmitted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, cr := &Reconciler{Namespace: "ns"}, &v1beta1.HostPathProvisioner{}
-	holder := k.holder(cr, Pool{Name: "local", Path: "/srv/local/csi"}, "node-01")
-	for name, pod := range map[string]corev1.PodTemplateSpec{"holder": holder.Spec.Template, "unmounter": k.unmounter(cr, holder, "node-01").Spec.Template} {
+	k, cr := Maker{Installation: apply.Installation{Namespace: "ns"}}, &v1beta1.HostPathProvisioner{}
+	of := poolrecord.Holder{Pool: "local", Node: "node-01", Path: "/srv/local/csi"}
+	holder := k.Holder(cr, Pool{Name: "local", Path: "/srv/local/csi"}, "node-01", of)
+	for name, pod := range map[string]corev1.PodTemplateSpec{"holder": holder.Spec.Template, "unmounter": k.Unmounter(cr, holder, of).Spec.Template} {
 		if why := constraints.Refusals(pod.Spec); len(why) > 0 || pod.Annotations["openshift.io/required-scc"] != constraints.Name {
 			t.Errorf("%s: refused for %q by %s, annotations %v", name, why, constraints.Name, pod.Annotations)
 		}

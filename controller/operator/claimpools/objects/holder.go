@@ -1,4 +1,4 @@
-package claimpools
+package objects
 
 import (
 	"cmp"
@@ -15,6 +15,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
+	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
 // claimDir is where the container has the claim. No pool can be there.
@@ -36,12 +38,20 @@ var anyTaint = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 // 1.9).
 const drainLabel, drainSkip = "cluster.x-k8s.io/drain", "skip"
 
-// holder returns the Deployment of the pool on the node.
-func (r *Reconciler) holder(cr *v1beta1.HostPathProvisioner, p Pool, node string) *appsv1.Deployment {
-	labels := map[string]string{holderLabel: labelOf(p.Name)}
+// Maker makes the objects of pools on claims.
+type Maker struct {
+	apply.Installation
+	// Image is that of the pods.
+	Image string
+}
+
+// Holder returns the Deployment of the pool on the node, which has that record.
+func (m Maker) Holder(cr *v1beta1.HostPathProvisioner, p Pool, node string,
+	recorded poolrecord.Holder) *appsv1.Deployment {
+	labels := map[string]string{HolderLabel: LabelOf(p.Name)}
 	name := NameOf(p.Name, node)
-	args := append([]string{"hold", "--claim=" + claimDir, "--path=" + p.Path}, r.Recorded[name].Arguments()...)
-	pod := r.pod(cr, node, p.Path, "holder", args...)
+	args := append([]string{"hold", "--claim=" + claimDir, "--path=" + p.Path}, recorded.Arguments()...)
+	pod := m.pod(cr, node, p.Path, "holder", args...)
 	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "claim", VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}})
 	c := &pod.Containers[0]
@@ -52,12 +62,12 @@ func (r *Reconciler) holder(cr *v1beta1.HostPathProvisioner, p Pool, node string
 	c.ReadinessProbe = &corev1.Probe{ProbeHandler: get("/readyz"), PeriodSeconds: 2, TimeoutSeconds: 3}
 	return &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: r.Namespace, Labels: r.labels(p.Name)},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: m.Namespace, Labels: m.HolderLabels(p.Name)},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: ptr.To[int32](1), Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{
-				Labels: map[string]string{holderLabel: labelOf(p.Name), drainLabel: drainSkip}, Annotations: constrained},
+				Labels: map[string]string{HolderLabel: LabelOf(p.Name), drainLabel: drainSkip}, Annotations: constrained},
 				Spec: pod},
 		},
 	}
@@ -67,15 +77,15 @@ func get(path string) corev1.ProbeHandler {
 	return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("http")}}
 }
 
-// labels returns those of a claim, a Deployment or a Job.
-func (r *Reconciler) labels(pool string) map[string]string {
-	return map[string]string{poolLabel: labelOf(pool), "k8s-app": "hostpath-provisioner",
+// HolderLabels returns those of a claim, a Deployment or a Job.
+func (m Maker) HolderLabels(pool string) map[string]string {
+	return map[string]string{PoolLabel: LabelOf(pool), "k8s-app": "hostpath-provisioner",
 		"app.kubernetes.io/component":  "storage",
 		"app.kubernetes.io/managed-by": "hostpath-provisioner-operator"}
 }
 
 // pod returns a pod on the node with the directory above that of the pool, at the path of the host.
-func (r *Reconciler) pod(cr *v1beta1.HostPathProvisioner, node, path, name string, args ...string) corev1.PodSpec {
+func (m Maker) pod(cr *v1beta1.HostPathProvisioner, node, path, name string, args ...string) corev1.PodSpec {
 	above := filepath.Dir(path)
 	policy := cr.Spec.ImagePullPolicy
 	if policy == "" {
@@ -91,7 +101,7 @@ func (r *Reconciler) pod(cr *v1beta1.HostPathProvisioner, node, path, name strin
 				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
 					{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}}},
 		Containers: []corev1.Container{{
-			Name: name, Image: r.Image, ImagePullPolicy: policy, Args: args,
+			Name: name, Image: m.Image, ImagePullPolicy: policy, Args: args,
 			TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 			// Only a privileged container may make mounts that the host sees.
 			SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(true), ReadOnlyRootFilesystem: ptr.To(true),
@@ -109,9 +119,9 @@ func (r *Reconciler) pod(cr *v1beta1.HostPathProvisioner, node, path, name strin
 	}
 }
 
-// nodeOf returns the node of a Deployment. The existing operator writes the Node's name where the
+// NodeOf returns the node of a Deployment. The existing operator writes the Node's name where the
 // node's hostname belongs: its pods never start where the two differ.
-func nodeOf(d *appsv1.Deployment) string {
+func NodeOf(d *appsv1.Deployment) string {
 	a := d.Spec.Template.Spec.Affinity
 	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return ""
@@ -126,15 +136,15 @@ func nodeOf(d *appsv1.Deployment) string {
 	return ""
 }
 
-// pathOf returns the directory at which the Deployment's pod mounts, also one of the existing
+// PathOf returns the directory at which the Deployment's pod mounts, also one of the existing
 // operator.
-func pathOf(d *appsv1.Deployment) string {
+func PathOf(d *appsv1.Deployment) string {
 	return cmp.Or(argumentOf(d, "--path="), argumentOf(d, "--mountPath"))
 }
 
-// claimOf returns the UID of the claim that the Deployment's pod mounts, "" if it is of an earlier
+// ClaimOf returns the UID of the claim that the Deployment's pod mounts, "" if it is of an earlier
 // version.
-func claimOf(d *appsv1.Deployment) types.UID { return types.UID(argumentOf(d, "--claim-uid=")) }
+func ClaimOf(d *appsv1.Deployment) types.UID { return types.UID(argumentOf(d, "--claim-uid=")) }
 
 // argumentOf returns the value of an argument of the Deployment's pod: what follows the flag, or
 // the next argument.
@@ -154,5 +164,5 @@ func argumentOf(d *appsv1.Deployment, flag string) string {
 	return ""
 }
 
-// poolOf returns the name of the Deployment's pool.
-func poolOf(d *appsv1.Deployment) string { return strings.TrimSuffix(d.Labels[poolLabel], "-hpp") }
+// PoolOf returns the name of the Deployment's pool.
+func PoolOf(d *appsv1.Deployment) string { return strings.TrimSuffix(d.Labels[PoolLabel], "-hpp") }
