@@ -90,7 +90,9 @@ var arrows = []struct {
 		why: "volumes are checked without a way to change them"},
 	{from: "volume/poolmount", may: []string{"golang.org/x/sys", module + "/volume/file", module + "/volume/mount"},
 		why: "the directory of a pool is mounted without opening the pool"},
-	{from: "volume/device", may: []string{"golang.org/x/sys", module + "/volume/mount"},
+	{from: "volume/diskid", may: nil,
+		why: "an ID is read without a disk"},
+	{from: "volume/device", may: []string{"golang.org/x/sys", module + "/volume/diskid", module + "/volume/mount"},
 		why: "a raw disk has no pool"},
 	{from: "volume/file", may: []string{"golang.org/x/sys", module + "/volume/fault", module + "/volume/tree"},
 		why: "files know nothing of pools and records"},
@@ -163,7 +165,7 @@ func TestArrows(t *testing.T) {
 // elsewhere are the packages of this module that the plugin of kubectl may need, and what is below
 // controller/plugin: they build on the computers of people.
 var elsewhere = []string{"api/v1beta1", "cmd/kubectl-hpp", "controller/kube/contract", "controller/kube/events", "controller/kube/identity",
-	"controller/kube/live", "controller/kube/nodechoice", "controller/kube/permissions", "volume/fault", "volume/inspect", "volume/record", "volume/space"}
+	"controller/kube/live", "controller/kube/nodechoice", "controller/kube/permissions", "volume/diskid", "volume/fault", "volume/inspect", "volume/record", "volume/space"}
 
 func TestPluginBuildsElsewhere(t *testing.T) {
 	for _, system := range []string{"darwin", "windows"} {
