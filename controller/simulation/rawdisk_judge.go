@@ -20,10 +20,8 @@ var rawKnown = []struct{ rule, text, why string }{
 	{"ADVICE", "", "a confirmation does not stand for another size or another name"},
 	{"BUSY", "disks/", "a directory that does not exist is read every five seconds"},
 	{"STUCK", "is Released for an hour", "a node without a ConfigMap, or without its directory, records nothing about PVs"},
-	{"SILENT", "is not offered for an hour", "hanging disks keep all buffers, and two disks with one ID are taken for one"},
-	{"TWICE", "", "a disk behind multipath, and what is stacked on a disk or a partition of it, are other disks"},
-	{"DISKS", "wipes a disk in use", "a mount of another path is not seen"},
-	{"DISKS", "wipes the disk of claim", "a Lease is given up with its PV, and some IDs name the slot"},
+	{"SILENT", "is not offered for an hour", "hanging disks keep all buffers"},
+	{"DISKS", "wipes the disk of claim", "a Lease is given up with its PV"},
 	{"DISKS", "wipes the disk of a pool", "an agent does not know which claims are those of pools"},
 }
 

@@ -33,8 +33,9 @@ type Device struct {
 	// another sequence; it is 0 before Linux 5.15, and for partitions the disk's.
 	Number   Number
 	Sequence uint64
-	// Attachment is the boot of the machine and the Sequence, "" if either is unknown. It is
-	// another one after a boot, and after the disk was taken out and put back.
+	// Attachment is the boot of the machine and the Sequence, with the number of a partition, ""
+	// if either is unknown. It is another one after a boot, and after the disk was taken out and put
+	// back.
 	Attachment string
 	// Bytes is the size.
 	Bytes int64
@@ -48,6 +49,11 @@ type Device struct {
 	// Twins are other devices of this machine that report the same ID: other paths to the same
 	// disk, unless their maker gave two disks one serial number.
 	Twins []Number
+	// Joined is set if dm-multipath joins the device with other paths to its disk. Only the device
+	// that it makes of them can be opened exclusively then.
+	Joined bool
+	// Stack is everything that is the device, wholly or in part.
+	Stack Stack
 	// Err is why the path cannot be used as a device, or nil.
 	Err error
 }
@@ -63,19 +69,21 @@ func (m *Machine) Resolve(path string) (Number, error) { return m.kernel.Resolve
 
 // At reads the device that the path leads to. It never opens what is not a block device. A device
 // that cannot be read has an Err.
-func (m *Machine) At(path string) Device {
+func (m *Machine) At(path string) Device { return m.view().at(path) }
+
+func (v *view) at(path string) Device {
 	d := Device{Path: path}
-	if d.Number, d.Err = m.Resolve(path); d.Err != nil {
+	if d.Number, d.Err = v.Resolve(path); d.Err != nil {
 		return d
 	}
-	file, err := m.openSame(path, unix.O_RDONLY, d.Number)
+	file, err := v.openSame(path, unix.O_RDONLY, d.Number)
 	if err != nil {
 		d.Err = err
 		return d
 	}
 	defer file.Close()
 	d.Sequence = file.Sequence()
-	d.Attachment = m.attachment(d.Sequence)
+	d.Attachment = ofPartition(v.attachment(d.Sequence), partition(v.attributes(d.Number)))
 	if d.Bytes, d.Err = file.Size(); d.Err != nil {
 		d.Err = &os.PathError{Op: "read the size of", Path: path, Err: d.Err}
 		return d
@@ -84,13 +92,13 @@ func (m *Machine) At(path string) Device {
 		d.Err = fmt.Errorf("%s: no medium: the size is 0", path)
 		return d
 	}
-	if d.Bytes <= extendedBytes && partition(m.attributes(d.Number)) > 0 {
+	if d.Bytes <= extendedBytes && partition(v.attributes(d.Number)) > 0 {
 		d.Err = fmt.Errorf("%s: a partition of %d bytes is an extended one: "+
 			"its logical partitions can be offered, and it cannot", path, d.Bytes)
 		return d
 	}
-	d.ReadOnly, d.Removable = file.ReadOnly(), m.removable(d.Number)
-	m.identify(&d)
+	d.ReadOnly, d.Removable = file.ReadOnly(), v.removable(d.Number)
+	v.identify(&d)
 	return d
 }
 
@@ -145,10 +153,18 @@ func (m *Machine) disk(n Number) string {
 	return real
 }
 
-// Overlap reports whether two numbers are one device, or a disk and a partition of it.
+// Overlap reports whether two numbers are one device, or one of them is in the Stack of the other.
 func (m *Machine) Overlap(a, b Number) bool {
-	whole := partition(m.attributes(a)) == 0 || partition(m.attributes(b)) == 0
-	return a == b || whole && m.disk(a) == m.disk(b)
+	v := m.view()
+	return a == b || v.stack(a).Has(b) || v.stack(b).Has(a)
+}
+
+// diskOf returns the disk of a partition, and other devices as they are.
+func (m *Machine) diskOf(n Number) Number {
+	if disk, ok := parseNumber(attribute(m.disk(n), "dev")); ok {
+		return disk
+	}
+	return n
 }
 
 func (m *Machine) removable(n Number) bool { return attribute(m.disk(n), "removable") == "1" }

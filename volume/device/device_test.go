@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+
+	"kubevirt.io/hostpath-provisioner/volume/diskid"
 )
 
 var every = regexp.MustCompile("")
@@ -79,46 +81,12 @@ func TestIdentity(t *testing.T) {
 		dir := t.TempDir()
 		writeAttributes(t, dir, row.attributes)
 		id, kind := identityIn(dir)
-		if id != row.id || lasting(kind, id) != row.identity {
-			t.Errorf("%s: ID %q, identity %q, want %q and %q", name, id, lasting(kind, id), row.id, row.identity)
+		if got := diskid.Parse(kind + id).String(); id != row.id || got != row.identity {
+			t.Errorf("%s: ID %q, identity %q, want %q and %q", name, id, got, row.id, row.identity)
 		}
 	}
 	if got := ofPartition("naa.5", 2); got != "naa.5-part2" {
 		t.Errorf("a partition has the ID %q", got)
-	}
-}
-
-// Two devices with one WWN are one disk by two paths; two with one serial number may be two disks.
-func TestTwins(t *testing.T) {
-	m := NewMachine(t.TempDir(), linux{})
-	disks := filepath.Join(m.root, "/sys/block")
-	for name, attributes := range map[string]map[string]string{
-		"sda":     {"device/wwid": "naa.5000c500a1b2c3d4", "dev": "8:0", "sda2/dev": "8:2"},
-		"sdb":     {"device/wwid": "naa.5000c500a1b2c3d4", "dev": "8:16", "sdb2/dev": "8:18"},
-		"sdc":     {"device/wwid": "naa.5000c500ffffffff", "dev": "8:32"},
-		"vda":     {"serial": "1234", "dev": "252:0"},
-		"vdb":     {"serial": "1234", "dev": "252:16"},
-		"nvme0n1": {"wwid": "nvme.8086-1234", "dev": "259:0", "nvme0n1p2/dev": "259:2"},
-		"nvme1n1": {"wwid": "nvme.8086-1234", "dev": "259:8", "nvme1n1p2/dev": "259:10"},
-	} {
-		writeAttributes(t, filepath.Join(disks, name), attributes)
-	}
-	for name, row := range map[string]struct {
-		part   int
-		twin   []Number
-		unique bool
-	}{
-		"sda":     {0, []Number{{8, 16}}, true},
-		"sdb":     {2, []Number{{8, 2}}, true},
-		"sdc":     {0, nil, true},
-		"vda":     {0, []Number{{252, 16}}, false},
-		"nvme0n1": {2, []Number{{259, 10}}, false},
-	} {
-		dir := filepath.Join(disks, name)
-		id, kind := identityIn(dir)
-		if got := m.twins(dir, row.part, id); !slices.Equal(got, row.twin) || unique(kind, id) != row.unique {
-			t.Errorf("%s: twins %v, unique %v, want %v and %v", name, got, unique(kind, id), row.twin, row.unique)
-		}
 	}
 }
 

@@ -3,14 +3,18 @@
 package device
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -221,5 +225,123 @@ func TestDiskSamples(t *testing.T) {
 		if s, err := Probe(t.Context(), d, mode); err != nil || s.Kind != want || s.Found() && s.Offset != 3<<40 {
 			t.Errorf("%s: found %s (%v), want the kind %q", mode, s, err, want)
 		}
+	}
+}
+
+// A disk with two paths is mounted by one of them, in a mount namespace that this process does not
+// see. The kernel's claim is on that path alone, and the other one is not opened.
+func TestDiskMountedByAnotherPath(t *testing.T) {
+	one, image := testdisk.Loop(t, 64*mebibyte)
+	two := testdisk.LoopOn(t, image)
+	testdisk.Run(t, "mkfs.ext4", "-q", two)
+	end := mountElsewhere(t, two)
+	d, other := At(one), At(two)
+	d.ID, d.Identity, d.Twins = "naa.5000c500a1b2c3d4", "naa.5000c500a1b2c3d4", []Number{other.Number}
+	for name, err := range map[string]error{"busy": Busy(d), "opened": opened(d), "the mounted path": opened(other)} {
+		if !errors.Is(err, ErrBusy) {
+			t.Errorf("%s: %v, want an ErrBusy", name, err)
+		}
+	}
+	end()
+	if err := opened(d); err != nil {
+		t.Error(err)
+	}
+	// While the disk is open, the other path cannot be mounted.
+	x, err := Open(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Busy(other); !errors.Is(err, ErrBusy) {
+		t.Errorf("the other path during a wipe: %v", err)
+	}
+	x.Close()
+	if err := Busy(other); err != nil {
+		t.Errorf("after the wipe: %v", err)
+	}
+}
+
+// opened opens a device to be wiped, and closes it.
+func opened(d Device) error {
+	x, err := Open(d)
+	if err == nil {
+		x.Close()
+	}
+	return err
+}
+
+// mountElsewhere mounts a device in another mount namespace.
+func mountElsewhere(t *testing.T, device string) (end func()) {
+	t.Helper()
+	host := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c",
+		"mount "+device+" "+t.TempDir()+" && echo mounted && read end")
+	in, err1 := host.StdinPipe()
+	out, err2 := host.StdoutPipe()
+	if err := errors.Join(err1, err2, host.Start()); err != nil {
+		t.Fatal(err)
+	}
+	end = sync.OnceFunc(func() { in.Close(); _ = host.Wait() })
+	t.Cleanup(end)
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "mounted\n" {
+		t.Fatal(line, err)
+	}
+	return end
+}
+
+// What lies on a disk in use is not opened: a loop device over a part of it, as a logical volume
+// would be, and the disk is not while something lies on it.
+func TestDiskStackedInUse(t *testing.T) {
+	path, _ := testdisk.Loop(t, 64*mebibyte)
+	top := testdisk.LoopOn(t, path, "--offset", "1048576", "--sizelimit", "2097152")
+	if !Overlap(At(path).Number, At(top).Number) || !Overlap(At(top).Number, At(path).Number) {
+		t.Error("what lies on a disk is taken for another one")
+	}
+	if err := opened(At(path)); !errors.Is(err, ErrBusy) {
+		t.Errorf("the disk below a loop device: %v", err)
+	}
+	if err := opened(At(top)); err != nil {
+		t.Errorf("a loop device over a disk that nothing else uses: %v", err)
+	}
+	testdisk.Run(t, "mkfs.ext4", "-q", path)
+	mountElsewhere(t, path)
+	if err := opened(At(top)); !errors.Is(err, ErrBusy) {
+		t.Errorf("a loop device over a disk that is mounted elsewhere: %v", err)
+	}
+}
+
+// Two partitions of a disk are two, and each has an attachment of its own.
+func TestDiskPartitionsAreTwo(t *testing.T) {
+	_, image := testdisk.Loop(t, 64*mebibyte)
+	path := testdisk.LoopOn(t, image, "--partscan")
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for i := range int32(2) {
+		part := unix.BlkpgPartition{Start: mebibyte + int64(i)*16*mebibyte, Length: 16 * mebibyte, Pno: i + 1}
+		arg := unix.BlkpgIoctlArg{Op: unix.BLKPG_ADD_PARTITION, Datalen: int32(unsafe.Sizeof(part)), Data: (*byte)(unsafe.Pointer(&part))}
+		if err := ioctl(int(f.Fd()), unix.BLKPG, unsafe.Pointer(&arg)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all []Device
+	for _, dir := range partitions(this.attributes(At(path).Number)) {
+		n, _ := parseNumber(attribute(dir, "dev"))
+		node := filepath.Join(t.TempDir(), "part")
+		if err := unix.Mknod(node, unix.S_IFBLK|0o600, int(unix.Mkdev(n.Major, n.Minor))); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, At(node))
+	}
+	if len(all) != 2 || all[0].Attachment == all[1].Attachment || Overlap(all[0].Number, all[1].Number) ||
+		!Overlap(all[0].Number, At(path).Number) {
+		t.Errorf("%+v", all)
+	}
+	for _, used := range []string{path, all[0].Path} {
+		pod := testdisk.LoopOn(t, used)
+		if err := opened(all[1]); errors.Is(err, ErrBusy) != (used == path) {
+			t.Errorf("a pod uses %s, and the second partition is opened with %v", used, err)
+		}
+		testdisk.Run(t, "losetup", "--detach", pod)
 	}
 }

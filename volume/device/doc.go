@@ -2,7 +2,8 @@
 //
 //	device.go      Device: what is known of one, and how it is read
 //	list.go        List: the devices of a directory; watch.go: when that changes
-//	identity.go    which disk a device is
+//	identity.go    which disk a device is; package diskid reads the ID
+//	stack.go       Stack: all that is a device, by its other paths, above it and below
 //	use.go         Busy: what uses a device
 //	exclusive.go   Exclusive: a device that nothing else can mount, hold or wipe
 //	signature.go   Signature: what a device carries; magic.go has the table

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,6 +16,7 @@ type Exclusive struct {
 	device  Device
 	machine *Machine
 	file    File
+	others  []File // of the other paths
 }
 
 // Open opens the device to wipe it. The device must be the one that was listed: the same number,
@@ -36,10 +39,7 @@ func (m *Machine) Probe(ctx context.Context, d Device, mode Mode) (Signature, er
 		return Signature{}, err
 	}
 	defer x.Close()
-	if text := m.usedBy(m.attributes(d.Number)); text != "" {
-		return Signature{}, &BusyError{d.Path, text}
-	}
-	if err := x.check(); err != nil {
+	if _, err := x.check(); err != nil {
 		return Signature{}, err
 	}
 	return x.Signature(ctx, mode)
@@ -55,11 +55,53 @@ func (m *Machine) take(d Device, flags int) (*Exclusive, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(x.check(), x.lock()); err != nil {
+	s, err := x.check()
+	if err == nil {
+		err = x.hold(s)
+	}
+	if err == nil {
+		err = x.lock()
+	}
+	if err != nil {
 		x.Close()
 		return nil, err
 	}
 	return x, nil
+}
+
+// hold opens the other paths to the device, and to what it lies on, exclusively: a mount keeps only
+// the device by which it was made from others. Those that a device of the Stack holds itself, as
+// dm-multipath does its paths, the kernel lets nothing else open.
+func (x *Exclusive) hold(s Stack) error {
+	m, d := x.machine, x.device
+	stack := []Number{d.Number}
+	for _, l := range slices.Concat(s.Paths, s.Below) {
+		stack = append(stack, l.Number)
+	}
+	for _, n := range stack[1:] {
+		if m.claimed(n, stack) {
+			continue
+		}
+		file, err := m.openSame(m.pathOf(n), unix.O_RDONLY|unix.O_EXCL, n)
+		if errors.Is(err, unix.EBUSY) {
+			return &BusyError{d.Path, fmt.Sprintf("in use: %s is the same disk, and another program, or a mount in another "+
+				"container, has it opened exclusively", m.pathOf(n))}
+		} else if err != nil {
+			return fmt.Errorf("whether %s is in use by its other path: %w", d.Path, err)
+		}
+		x.others = append(x.others, file)
+	}
+	return nil
+}
+
+// claimed reports whether the exclusive open of another device of the Stack keeps a device of it
+// from being opened: it is held by one, or is the disk of one, or its disk is held by one.
+func (m *Machine) claimed(n Number, stack []Number) bool {
+	disk := m.diskOf(n)
+	holders := slices.Concat(numbers(filepath.Join(m.attributes(n), "holders")), numbers(filepath.Join(m.attributes(disk), "holders")))
+	return slices.ContainsFunc(stack, func(o Number) bool {
+		return slices.Contains(holders, o) || o != n && m.diskOf(o) == n
+	})
 }
 
 // open opens a device without the page cache: what is read back comes from the device.
@@ -79,23 +121,24 @@ func (m *Machine) open(d Device, flags int) (*Exclusive, error) {
 	return &Exclusive{device: d, machine: m, file: file}, nil
 }
 
-// check returns an error if the device is not the one that was listed, or if something uses it that
-// does not open it exclusively.
-func (x *Exclusive) check() error {
+// check returns the Stack of the device, and an error if the device is not the one that was listed,
+// or if something visibly uses a device of the Stack.
+func (x *Exclusive) check() (Stack, error) {
 	d := x.device
 	bytes, err := x.file.Size()
 	switch {
 	case err != nil:
-		return &os.PathError{Op: "read the size of", Path: d.Path, Err: err}
+		return Stack{}, &os.PathError{Op: "read the size of", Path: d.Path, Err: err}
 	case bytes != d.Bytes:
-		return fmt.Errorf("%s: %w: it has %d bytes now and had %d", d.Path, ErrChanged, bytes, d.Bytes)
+		return Stack{}, fmt.Errorf("%s: %w: it has %d bytes now and had %d", d.Path, ErrChanged, bytes, d.Bytes)
 	case x.file.Sequence() != d.Sequence:
-		return fmt.Errorf("%s: %w: another disk was attached as %s", d.Path, ErrChanged, d.Number)
+		return Stack{}, fmt.Errorf("%s: %w: another disk was attached as %s", d.Path, ErrChanged, d.Number)
 	}
-	if err := x.machine.loop(d); err != nil {
-		return err
+	s := x.machine.view().stack(d.Number, d.Twins...)
+	if text := x.machine.usedBy(d, s); text != "" {
+		return s, &BusyError{d.Path, text}
 	}
-	return x.machine.otherPathUsed(d)
+	return s, s.Err
 }
 
 func (x *Exclusive) lock() error {
@@ -107,5 +150,10 @@ func (x *Exclusive) lock() error {
 	return nil
 }
 
-// Close gives the device back.
-func (x *Exclusive) Close() { x.file.Close() }
+// Close gives the device and its other paths back.
+func (x *Exclusive) Close() {
+	for _, file := range x.others {
+		file.Close()
+	}
+	x.file.Close()
+}

@@ -3,34 +3,67 @@ package device
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+
+	"kubevirt.io/hostpath-provisioner/volume/diskid"
 )
 
 // idFiles are the kernel's attributes with the ID of a disk. SCSI disks have device/wwid, or only a
 // serial number, such as those of QEMU without a WWN; NVMe wwid, virtio serial, device mapper and
 // md a UUID. The prefix is the kind where the value does not have one.
 var idFiles = []struct{ name, kind string }{
-	{"wwid", ""}, {"device/wwid", ""}, {"serial", "serial:"}, {"device/serial", "serial:"}, {unitSerial, "serial:"},
-	{"dm/uuid", "dm:"}, {"md/uuid", "md:"},
+	{"wwid", ""}, {"device/wwid", ""}, {"serial", diskid.Serial}, {"device/serial", diskid.Serial}, {unitSerial, diskid.Serial},
+	{"dm/uuid", diskid.DM}, {"md/uuid", diskid.MD},
 }
 
 // unitSerial is the page of a SCSI disk with its serial number, as the disk sends it: four bytes,
 // of which the last two are the length of the rest, and that. See SPC, Unit Serial Number.
 const unitSerial = "device/vpd_pg80"
 
-// identify sets ID, Identity and Twins of a device.
-func (m *Machine) identify(d *Device) {
-	dir, part := m.disk(d.Number), partition(m.attributes(d.Number))
-	id, kind := identityIn(dir)
-	d.ID, d.Identity = ofPartition(id, part), ofPartition(lasting(kind, id), part)
-	if d.Identity == "" {
+// identify sets the Stack, ID, Identity and Twins of a device.
+func (v *view) identify(d *Device) {
+	dir, part := v.disk(d.Number), partition(v.attributes(d.Number))
+	d.ID, _ = identityIn(dir)
+	d.ID = ofPartition(d.ID, part)
+	d.Stack = v.stack(d.Number)
+	d.Joined = slices.ContainsFunc(numbers(filepath.Join(v.attributes(d.Number), "holders")), func(holder Number) bool {
+		return multipath(v.attributes(holder))
+	})
+	id := v.identity(d.Number)
+	if !id.Known() {
 		return
 	}
-	d.Twins = m.twins(dir, part, id)
-	if len(d.Twins) > 0 && !unique(kind, id) {
-		d.Identity = "" // two disks of one serial number, or one disk by two paths
+	d.Identity, d.Twins = id.String(), v.twins(d.Number, id)
+	if len(d.Twins) > 0 && !id.Unique() || v.sizesDiffer(d.Number, d.Twins) {
+		d.Identity = "" // two disks with one ID, or one disk by two paths
 	}
+}
+
+// sizesDiffer reports whether the disk of a device has another size than those of its twins: they
+// are two disks then, such as clones of a virtual one, and the ID is of neither.
+func (v *view) sizesDiffer(n Number, twins []Number) bool {
+	ofDisk := func(n Number) string {
+		if partition(v.attributes(n)) == 0 && v.ids[n].Part > 0 {
+			return "" // a partition that kpartx made
+		}
+		return v.size(v.diskOf(n))
+	}
+	own := ofDisk(n)
+	return slices.ContainsFunc(twins, func(twin Number) bool {
+		theirs := ofDisk(twin)
+		return own != "" && theirs != "" && own != theirs
+	})
+}
+
+// recorded returns the ID of a disk, or of a partition of it, as PVs record it.
+func recorded(dir string, part int) string {
+	id, kind := identityIn(dir)
+	if id == "" {
+		return ""
+	}
+	return ofPartition(kind+id, part)
 }
 
 // identityIn returns the ID of a disk as the kernel has it, and its kind; "" if there is none.
@@ -66,46 +99,24 @@ func ofPartition(id string, part int) string {
 	return id + "-part" + strconv.Itoa(part)
 }
 
-// lasting returns the ID with its kind if it is one of the disk itself, else "". QEMU reports the
-// name of the slot, "drive-", for a disk without a serial number.
-func lasting(kind, id string) string {
-	serial := id[strings.LastIndexAny(id, "_.")+1:]
-	if strings.HasPrefix(serial, "drive-") || strings.Trim(serial, "0") == "" {
-		return ""
-	}
-	return kind + id
-}
-
-// unique reports whether no two disks have the ID, so that two devices with it are one disk: a WWN
-// or a UUID. Serial numbers, and the T10 and NVMe identifiers that contain them, are alike on many
-// virtual machines.
-func unique(kind, id string) bool {
-	if kind == "" {
-		return strings.HasPrefix(id, "naa.") || strings.HasPrefix(id, "eui.") || strings.HasPrefix(id, "uuid.")
-	}
-	return kind == "dm:" || kind == "md:"
-}
-
-// twins returns the other disks of the machine with that ID, or their partitions of that number.
-func (m *Machine) twins(dir string, part int, id string) (all []Number) {
-	disks := filepath.Join(m.root, "/sys/block") // without partitions
-	entries, err := os.ReadDir(disks)
-	if err != nil {
-		return nil
-	}
-	for _, e := range entries {
-		other, err := filepath.EvalSymlinks(filepath.Join(disks, e.Name()))
-		if err != nil || other == dir {
+// twins returns the other devices of the machine with that ID: disks, their partitions of the number
+// in it, and partitions that kpartx made.
+func (v *view) twins(n Number, id diskid.ID) (all []Number) {
+	for _, disk := range v.disks {
+		theirs := v.ids[disk]
+		if theirs.Disk != id.Disk {
 			continue
 		}
-		if theirs, _ := identityIn(other); theirs != id {
-			continue
+		if theirs.Part == 0 && id.Part > 0 {
+			dir, err := filepath.EvalSymlinks(v.attributes(disk))
+			part, ok := parseNumber(attribute(filepath.Join(dir, PartitionName(filepath.Base(dir), id.Part)), "dev"))
+			if err != nil || !ok {
+				continue
+			}
+			disk, theirs = part, id
 		}
-		if part > 0 {
-			other = filepath.Join(other, PartitionName(e.Name(), part))
-		}
-		if n, ok := parseNumber(attribute(other, "dev")); ok {
-			all = append(all, n)
+		if theirs == id && disk != n {
+			all = append(all, disk)
 		}
 	}
 	return all

@@ -70,6 +70,9 @@ func (fd descriptor) Backing() (Number, error) {
 	if err != nil {
 		return Number{}, err
 	}
+	if info.Device == info.Rdevice || info.Rdevice == 0 { // that of the filesystem, or that of a file
+		return Number{}, ErrNotADevice
+	}
 	return numberOf(info.Rdevice), nil
 }
 

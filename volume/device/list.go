@@ -24,22 +24,22 @@ func (m *Machine) List(dir string, names *regexp.Regexp) ([]Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.list(nil, dir, entries, names), nil
+	return m.view().list(nil, dir, entries, names), nil
 }
 
-func (m *Machine) list(all []Device, dir string, entries []os.DirEntry, names *regexp.Regexp) []Device {
+func (v *view) list(all []Device, dir string, entries []os.DirEntry, names *regexp.Regexp) []Device {
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		if e.IsDir() {
-			below, err := os.ReadDir(m.root + path)
+			below, err := os.ReadDir(v.root + path)
 			if err != nil {
 				all = append(all, Device{Path: path, Err: err})
 			}
-			all = m.list(all, path, below, names)
+			all = v.list(all, path, below, names)
 			continue
 		}
 		if names.MatchString(e.Name()) {
-			all = append(all, m.At(path))
+			all = append(all, v.at(path))
 		}
 	}
 	return all

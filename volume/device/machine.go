@@ -30,8 +30,8 @@ type File interface {
 	// Sequence is the number of the attachment of the device's disk, 0 if the kernel has none.
 	Sequence() uint64
 	ReadOnly() bool
-	// Backing returns the device below a loop device. For a file it is the device of its filesystem,
-	// which is mounted, and so busy in any case.
+	// Backing returns the device below a loop device. The error is ErrNotADevice for a file, and
+	// ENXIO if the loop device is not attached.
 	Backing() (Number, error)
 	// Lock keeps udev from probing the device. It returns EWOULDBLOCK if another program has it.
 	Lock() error

@@ -1,7 +1,6 @@
 package device
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -35,48 +34,64 @@ func (m *Machine) Busy(d Device) error {
 
 // busy explains why the kernel refused an exclusive open.
 func (m *Machine) busy(d Device) error {
-	if text := m.usedBy(m.attributes(d.Number)); text != "" {
+	if text := m.usedBy(d, m.view().stack(d.Number, d.Twins...)); text != "" {
 		return &BusyError{d.Path, text}
 	}
 	return &BusyError{d.Path, "in use: another program, or a mount in another container, has it opened exclusively"}
 }
 
-// usedBy returns what uses a device, one of its partitions, or the disk that it is a partition of;
-// "" if the kernel's attributes do not show it.
-func (m *Machine) usedBy(dir string) string {
-	uses := []func(string) string{m.mounted, held, m.swapped}
-	by := func(dir, whose string) string {
+// usedBy returns what uses a device or another one of its Stack, "" if the kernel's attributes do
+// not show it. That a device of the Stack holds one below it is no use.
+func (m *Machine) usedBy(d Device, s Stack) string {
+	by := func(n Number, words string, uses ...func(string) string) string {
 		for _, why := range uses {
-			if text := why(dir); text != "" {
-				return whose + text
+			if text := why(m.attributes(n)); text != "" {
+				return words + text
 			}
 		}
 		return ""
 	}
-	if text := by(dir, ""); text != "" {
-		return text
+	byAny := func(dir string) string { return held(dir, func(Number) bool { return false }) }
+	held := func(dir string) string {
+		return held(dir, func(holder Number) bool { return holder == d.Number || s.under(holder) })
 	}
-	for _, part := range partitions(dir) {
-		if text := by(part, fmt.Sprintf("in use: its partition %s is ", filepath.Base(part))); text != "" {
-			return text
+	found := []string{by(d.Number, "", m.mounted, byAny, m.swapped)}
+	for _, l := range s.Paths {
+		words := fmt.Sprintf("in use: the device %s reports the same ID %s, and is ", l.Number, d.ID)
+		found = append(found, by(l.Number, words, m.mounted, held, m.swapped))
+	}
+	for _, l := range s.Above {
+		if dir := m.attributes(l.Number); partition(dir) > 0 {
+			words := fmt.Sprintf("in use: its partition %s is ", realName(dir))
+			found = append(found, by(l.Number, words, m.mounted, held, m.swapped))
 		}
 	}
-	if partition(dir) > 0 {
-		if n, ok := parseNumber(attribute(dir, "dev")); ok {
-			return by(m.disk(n), fmt.Sprintf("in use: its disk %s is ", filepath.Base(m.disk(n))))
+	for _, l := range s.Below {
+		name := realName(m.attributes(l.Number))
+		if m.diskOf(d.Number) == l.Number {
+			found = append(found, by(l.Number, fmt.Sprintf("in use: its disk %s is ", name), m.mounted, held, m.swapped))
+			continue
+		}
+		found = append(found, by(l.Number, fmt.Sprintf("in use: it lies on %s, which is ", name), m.mounted, m.swapped))
+	}
+	for _, loop := range s.loops {
+		words := fmt.Sprintf("in use: the loop device %s is backed by ", m.pathOf(loop))
+		found = append(found, words+m.backingPath(loop)+", as for a pod that uses it as a block device")
+	}
+	for _, text := range found {
+		if text != "" {
+			return text
 		}
 	}
 	return ""
 }
 
-// otherPathUsed returns a BusyError if something uses the disk by another path.
-func (m *Machine) otherPathUsed(d Device) error {
-	for _, n := range d.Twins {
-		if text := m.usedBy(m.attributes(n)); text != "" {
-			return &BusyError{d.Path, fmt.Sprintf("in use: the device %s reports the same ID %s, and is %s", n, d.ID, text)}
-		}
+// backingPath returns the kernel's path of the device behind a loop device.
+func (m *Machine) backingPath(loop Number) string {
+	if backing, err := m.backingOf(m.pathOf(loop)); err == nil {
+		return m.pathOf(backing)
 	}
-	return nil
+	return "the disk" // detached meanwhile
 }
 
 // mounted returns where a device is mounted, as far as this process sees it.
@@ -114,9 +129,13 @@ func realName(dir string) string {
 	return filepath.Base(real)
 }
 
-// held returns which device is made of this one.
-func held(dir string) string {
+// held returns which device is made of this one, except for those that do not count.
+func held(dir string, except func(Number) bool) string {
 	holders, err := os.ReadDir(filepath.Join(dir, "holders"))
+	holders = slices.DeleteFunc(holders, func(e os.DirEntry) bool {
+		n, known := parseNumber(attribute(filepath.Join(dir, "holders", e.Name()), "dev"))
+		return known && except(n)
+	})
 	if err != nil || len(holders) == 0 {
 		return ""
 	}
@@ -156,31 +175,6 @@ func partitions(dir string) (all []string) {
 	return all
 }
 
-// loop returns a BusyError if a loop device is backed by the device, by another path to its disk,
-// by a partition of it, or by the disk that it is a partition of. The kubelet attaches one for each
-// volume that a pod uses as a block device; a loop device does not keep others from an exclusive
-// open. Any other error means that the loop devices cannot be read.
-func (m *Machine) loop(d Device) error {
-	attached, err := filepath.Glob(filepath.Join(m.root, "/sys/block/loop*/loop"))
-	if err != nil {
-		return err
-	}
-	own := append([]Number{d.Number}, d.Twins...)
-	for _, at := range attached {
-		name := filepath.Base(filepath.Dir(at))
-		backing, err := m.backingOf("/dev/" + name)
-		switch {
-		case errors.Is(err, unix.ENXIO): // detached meanwhile
-		case err != nil:
-			return fmt.Errorf("read which device /dev/%s is backed by: %w", name, err)
-		case slices.ContainsFunc(own, func(n Number) bool { return m.Overlap(backing, n) }):
-			return &BusyError{d.Path, fmt.Sprintf("in use: the loop device /dev/%s is backed by %s, "+
-				"as for a pod that uses it as a block device", name, m.pathOf(backing))}
-		}
-	}
-	return nil
-}
-
 // pathOf is the kernel's path of a device.
 func (m *Machine) pathOf(n Number) string {
 	if name := realName(m.attributes(n)); name != "" {
@@ -189,8 +183,7 @@ func (m *Machine) pathOf(n Number) string {
 	return n.String()
 }
 
-// backingOf returns the device below a loop device. For a file it is the device of its filesystem,
-// which is mounted, and so busy in any case.
+// backingOf returns the device below a loop device. The errors are those of File.Backing.
 func (m *Machine) backingOf(path string) (Number, error) {
 	file, err := m.kernel.Open(path, unix.O_RDONLY)
 	if err != nil {

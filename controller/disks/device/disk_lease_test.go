@@ -24,6 +24,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
+	"kubevirt.io/hostpath-provisioner/volume/diskid"
 )
 
 const lun = "naa.600a098038303053453f463045727a2e"
@@ -102,7 +103,7 @@ func (s *san) pvs() []corev1.PersistentVolume { return allPVs(s.T, s.client) }
 // holder returns the node that has the Lease of the disk, "" if none has it.
 func (s *san) holder() string {
 	s.Helper()
-	l, err := s.client.CoordinationV1().Leases("ns").Get(s.Context(), leaseName(s.id), metav1.GetOptions{})
+	l, err := s.client.CoordinationV1().Leases("ns").Get(s.Context(), leaseName(diskid.Parse(s.id).Shared()), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return ""
 	} else if err != nil {
@@ -201,6 +202,50 @@ func TestDiskOfAnotherNodesPV(t *testing.T) {
 				t.Errorf("%s keeps the Lease of a disk that it does not offer", s.holder())
 			}
 		})
+	}
+}
+
+// A LUN is one disk at every node, by dm-multipath, by a single path, and below a logical volume. The
+// second node neither offers nor wipes it.
+func TestDiskMultipathAtTwoNodes(t *testing.T) {
+	joined := "dm:mpath-3" + strings.TrimPrefix(lun, "naa.")
+	below := func(d *disk.Device) {
+		d.Identity, d.Stack.Below = "dm:LVM-a", []disk.Layer{{Identity: joined}}
+	}
+	is := func(id string) func(*disk.Device) { return func(d *disk.Device) { d.Identity = id } }
+	for name, row := range map[string]struct{ a, b func(*disk.Device) }{
+		"both by multipath":    {is(joined), is(joined)},
+		"the first":            {is(joined), is(lun)},
+		"the second":           {is(lun), is(joined)},
+		"a partition":          {is(joined), is("dm:part1-mpath-3" + strings.TrimPrefix(lun, "naa."))},
+		"a logical volume":     {below, is(lun)},
+		"two logical volumes":  {below, below},
+		"the second's logical": {is(lun), below},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSAN(t, lun)
+			s.spec.existing = true
+			a, b := s.node("node-a"), s.node("node-b")
+			row.a(&a.device)
+			row.b(&b.device)
+			if err := s.offer(a); err != nil {
+				t.Fatal(err)
+			}
+			writeTo(t, a.device.Path, "tenant", dataAt)
+			if err := s.offer(b); !errors.Is(err, disk.ErrBusy) || len(s.pvs()) != 1 {
+				t.Errorf("node-b: %v, %d bytes were wiped, %d PVs", err, b.wiped.Load(), len(s.pvs()))
+			}
+			has(t, a.device.Path, "tenant", dataAt)
+		})
+	}
+}
+
+// What a disk of dm-multipath is called at another node is not known, unless its name has the ID.
+func TestDiskMultipathWithoutAnID(t *testing.T) {
+	s := newSAN(t, "dm:mpath-1QEMU_HARDDISK_data-1")
+	a := s.node("node-a")
+	if err := s.offer(a); err == nil || !strings.Contains(err.Error(), "dm-multipath") || a.wiped.Load() != 0 {
+		t.Errorf("%v, %d bytes were wiped", err, a.wiped.Load())
 	}
 }
 

@@ -38,6 +38,35 @@ func TestDiskNames(t *testing.T) {
 	}
 }
 
+// What lies on the disk of a claim is not offered, whatever a tenant has written there: a loop device
+// stands for a partition of kpartx, or a logical volume.
+func TestDiskStackedOnAClaimsDisk(t *testing.T) {
+	for name, flags := range map[string][]string{"a part": {"--offset", "1048576", "--sizelimit", "2097152"}, "all": nil} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, "existing=wipe")
+			pv := b.pv("pv-1")
+			b.claimed(pv, corev1.VolumeBound)
+			b.await(Bound)
+			writeTo(t, b.device, "tenant", 1<<20+dataAt)
+			out, err := exec.Command("losetup", append(flags, "--find", "--show", b.device)...).CombinedOutput()
+			if err != nil {
+				t.Fatal(err, string(out))
+			}
+			top := strings.TrimSpace(string(out))
+			t.Cleanup(func() { _ = exec.Command("losetup", "--detach", top).Run() })
+			path := b.link(top, "disk-part1")
+			if r := b.report(path, Busy); !strings.Contains(r.Why, "PV "+pv.Name) {
+				t.Errorf("%+v", r)
+			}
+			b.event("DeviceBusy", path+" is not offered")
+			if all := allPVs(t, b.client); len(all) != 1 {
+				t.Errorf("%d PVs", len(all))
+			}
+			has(t, b.device, "tenant", 1<<20+dataAt)
+		})
+	}
+}
+
 // A regular file, or a link to one, is not opened.
 func TestDiskOtherFiles(t *testing.T) {
 	b := newBench(t, "existing=wipe")

@@ -187,8 +187,7 @@ func TestDiskMoved(t *testing.T) {
 	}
 	moved := b.link(b.device, "disk-in-another-slot")
 	b.start()
-	if r := b.report(moved, Refused); !strings.Contains(r.Why,
-		"the disk of PV "+one.Name+", which has a claim, is not known") {
+	if r := b.report(moved, Bound); r.PV != one.Name || !strings.Contains(r.Why, "and its disk is at "+moved) {
 		t.Errorf("%+v", r)
 	}
 	has(t, b.device, "secret", dataAt)

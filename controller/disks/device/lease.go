@@ -14,7 +14,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
-	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
@@ -24,26 +23,32 @@ import (
 // Lease has neither an owner nor an expiry, because a node that is cut off may go on writing. An
 // administrator deletes the Leases of a Node that is gone for good.
 
-// leaseName returns the name of the Lease of a disk, "" if no other node can have the disk. It is a
+// leaseName returns the name of the Lease of a disk, by the ID that it has on every node. It is a
 // hash, because IDs have characters that names cannot have.
-func leaseName(id string) string {
-	shared := identity.SharedDisk(id)
-	if shared == "" {
-		return ""
-	}
+func leaseName(shared string) string {
 	sum := sha256.Sum256([]byte(shared))
 	return "disk-" + hex.EncodeToString(sum[:20])
 }
 
-// lease takes the Lease of a disk that other nodes may reach. It does nothing if the node has it,
-// or if no other node can have the disk. The error is disk.ErrBusy if another node has the Lease,
-// or that of the API server.
+// lease takes the Lease of each disk that other nodes may reach: the device, or what it lies on. It
+// does nothing if the node has it, or if no other node can have the disk. The error is disk.ErrBusy
+// if another node has a Lease, or that of the API server.
 func (c *Controller) lease(ctx context.Context, d disk.Device) error {
-	name := leaseName(d.Identity)
-	if name == "" {
-		return nil
+	if d.UnknownMultipath() {
+		return fmt.Errorf("%s is a disk of dm-multipath whose name has no ID of the kinds NAA or EUI, so whether another node "+
+			"uses it is not known: leave the disk out of %s, or out of multipath if only this node reaches it", describe(d), keyFilter)
 	}
-	err := c.createLease(ctx, name, identity.SharedDisk(d.Identity))
+	for _, shared := range d.Shared() {
+		if err := c.leaseOf(ctx, d, shared); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Controller) leaseOf(ctx context.Context, d disk.Device, shared string) error {
+	name := leaseName(shared)
+	err := c.createLease(ctx, name, shared)
 	switch {
 	case err == nil:
 		return nil
@@ -56,7 +61,7 @@ func (c *Controller) lease(ctx context.Context, d disk.Device) error {
 	}
 	if holder := holderOf(there); holder != c.node {
 		return inUse(d, "node %q has Lease %s/%s of the disk %s. Leave the disk out of %s on one of the nodes; "+
-			"if that node is gone for good, delete the Lease and its PV", holder, c.Namespace, name, d.Identity, keyFilter)
+			"if that node is gone for good, delete the Lease and its PV", holder, c.Namespace, name, shared, keyFilter)
 	}
 	return nil
 }
@@ -88,7 +93,7 @@ func (c *Controller) beginWipe(ctx context.Context, pv *corev1.PersistentVolume)
 	c.mu.Lock()
 	c.begun[pv.UID] = true
 	c.mu.Unlock()
-	err := c.createLease(ctx, wipeLease(pv.UID), recorded(pv).LastingID())
+	err := c.createLease(ctx, wipeLease(pv.UID), recorded(pv).LastingID().String())
 	if err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsForbidden(err) {
 		return nil
 	}
@@ -120,20 +125,28 @@ func (c *Controller) leasesOfJobs() map[string]bool {
 	needed := map[string]bool{}
 	for _, j := range c.jobs {
 		if j.running {
-			needed[leaseName(j.device.Identity)] = true
+			need(needed, j.device)
 		}
 	}
 	for _, note := range c.clean {
-		needed[leaseName(note.device.Identity)] = true
+		need(needed, note.device)
 	}
 	return needed
+}
+
+func need(needed map[string]bool, d disk.Device) {
+	for _, shared := range d.Shared() {
+		needed[leaseName(shared)] = true
+	}
 }
 
 // releaseLeases deletes the Leases of disks that the node does not offer any more, and reads which
 // wipes were begun. The caller reads needed, the Leases of jobs, before the PVs.
 func (c *Controller) releaseLeases(ctx context.Context, needed map[string]bool, pvs []*corev1.PersistentVolume) error {
 	for _, pv := range pvs {
-		needed[leaseName(recorded(pv).LastingID())] = true
+		if shared := recorded(pv).LastingID().Shared(); shared != "" {
+			needed[leaseName(shared)] = true
+		}
 		needed[wipeLease(pv.UID)] = true
 	}
 	leases := c.Client.CoordinationV1().Leases(c.Namespace)

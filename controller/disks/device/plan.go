@@ -126,7 +126,7 @@ func plan(f found) (all []decision) {
 // unknownDisk returns a PV with a claim and an unknown disk, nil if there is none. Any disk of the
 // node may be that disk.
 func unknownDisk(all slotList, gone []placed) *corev1.PersistentVolume {
-	unknown := func(pv *corev1.PersistentVolume) bool { return !free(pv) && recorded(pv).LastingID() == "" }
+	unknown := func(pv *corev1.PersistentVolume) bool { return !free(pv) && !recorded(pv).LastingID().Known() }
 	for _, s := range all {
 		gone = append(gone, s.pvs...)
 	}
@@ -241,6 +241,7 @@ func (d *decision) available(partly bool) {
 // withoutPV decides about a device without a PV.
 func (f found) withoutPV(s *slot, names map[string]int) decision {
 	d := f.about(s)
+	reason := events.DeviceError
 	switch device := s.device; {
 	case device.Err != nil:
 		d.set(stop, Error, device.Err.Error())
@@ -249,16 +250,21 @@ func (f found) withoutPV(s *slot, names map[string]int) decision {
 	case s.displaced != nil:
 		d.set(stop, Unclear, fmt.Sprintf("PV %s names it, and was made for another disk: attach that disk, or delete the PV",
 			s.displaced.Name))
+	case f.touched(s) != nil:
+		pv := f.touched(s)
+		reason = events.DeviceBusy
+		d.set(stop, Busy, fmt.Sprintf("PV %s, which names %s, was made for a disk that this device is, is a part of, or lies on. "+
+			"Leave the device out of %s, or delete the claim of the PV", pv.Name, localPath(pv), keyFilter))
 	case device.Identity == "" && len(device.Twins) > 0:
-		d.set(stop, Error, fmt.Sprintf("device %s reports the same ID %s: they may be one disk by two paths. "+
-			"Use multipath, or leave one out of %s", device.Twins[0], device.ID, keyFilter))
+		d.set(stop, Error, fmt.Sprintf("device %s reports the same ID %s: they are one disk by two paths, or two disks. "+
+			"Give each an ID of its own, use multipath, or leave one out of %s", device.Twins[0], device.ID, keyFilter))
 	default:
 		d.set(offer, Wiping, "") // until the device was probed
 		d.name = pvName(f.node.Name, device.Path, func(name string) bool { return names[name] > 1 })
 		return d
 	}
 	path := d.report.Device
-	d.warn("error "+path, events.DeviceError, fmt.Sprintf("%s is not offered: %s", path, d.report.Why))
+	d.warn("error "+path, reason, fmt.Sprintf("%s is not offered: %s", path, d.report.Why))
 	return d
 }
 

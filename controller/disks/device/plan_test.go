@@ -164,6 +164,11 @@ func TestPlanWithoutPV(t *testing.T) {
 		}, []string{"offer /dev/a wiping"}, ""},
 		{"one device by two names", func(n *node) { n.attach(device("/dev/a", 1, diskA), device("/dev/x", 1, diskA)) },
 			[]string{"offer /dev/a wiping"}, ""},
+		{"dm-multipath and a path of it", func(n *node) {
+			one, joined := device("/dev/a", 1, diskA), device("/dev/m", 2, diskA)
+			one.Twins, joined.Twins, one.Joined = []disk.Number{joined.Number}, []disk.Number{one.Number}, true
+			n.attach(one, joined)
+		}, []string{"offer /dev/m wiping"}, ""},
 		{"the name of a PV of another disk", func(n *node) {
 			pv := n.made(pvB, device("/dev/b", 2, diskB), corev1.VolumeBound)
 			pv.Name = pvA
@@ -336,6 +341,64 @@ func TestPlanIdentity(t *testing.T) {
 			n.made("other", again, corev1.VolumeBound)
 		}, []string{"keep /dev/a other bound", "leave local-n-a DeviceError"}, ""},
 	})
+}
+
+// A PV protects all that has bytes of its disk, by whatever name, and nothing beside it.
+func TestPlanStack(t *testing.T) {
+	const busy = "stop /dev/x busy DeviceBusy"
+	part := func(id string, n int) string { return fmt.Sprintf("%s-part%d", id, n) }
+	layers := func(numbers ...uint32) (all []disk.Layer) {
+		for _, n := range numbers {
+			all = append(all, disk.Layer{Number: disk.Number{Major: 8, Minor: n}})
+		}
+		return all
+	}
+	// The PV was made for a device that its path leads to, or no longer leads to.
+	row := func(id string, there bool, x disk.Device) func(*node) {
+		return func(n *node) {
+			n.spec.existing = true
+			pv := n.made(pvA, device("/dev/a", 1, id), corev1.VolumeBound)
+			if !there {
+				n.detach(pv, time.Second)
+			}
+			n.attach(x)
+		}
+	}
+	x := func(id string, s disk.Stack) disk.Device {
+		d := device("/dev/x", 2, id)
+		d.Stack = s
+		return d
+	}
+	unnamed := x("", disk.Stack{})
+	unnamed.Attachment = "boot/1-part1"
+	mpath := "dm:mpath-3" + strings.TrimPrefix(diskA, "naa.")
+	var rows []planRow
+	for name, r := range map[string]struct {
+		found func(*node)
+		want  []string
+	}{
+		"a partition of its disk":         {row(diskA, false, x(part(diskA, 1), disk.Stack{})), []string{busy, "leave local-n-a gone"}},
+		"the disk of its partition":       {row(part(diskA, 1), false, x(diskA, disk.Stack{})), []string{busy, "leave local-n-a gone"}},
+		"another partition":               {row(part(diskA, 1), false, x(part(diskA, 2), disk.Stack{})), []string{"offer /dev/x wiping", "leave local-n-a gone"}},
+		"a partition, without an ID":      {row("", false, unnamed), []string{busy, "leave local-n-a gone"}},
+		"a logical volume of its disk":    {row(diskA, true, x("dm:LVM-a", disk.Stack{Below: layers(1)})), []string{busy, "keep /dev/a local-n-a bound"}},
+		"the disk of its logical volume":  {row("dm:LVM-a", true, x(diskA, disk.Stack{Above: layers(1)})), []string{busy, "keep /dev/a local-n-a bound"}},
+		"another logical volume":          {row("dm:LVM-a", true, x("dm:LVM-b", disk.Stack{Below: layers(7)})), []string{"offer /dev/x wiping", "keep /dev/a local-n-a bound"}},
+		"a logical volume, the name gone": {row(diskA, false, x("dm:LVM-a", disk.Stack{Below: []disk.Layer{{Identity: diskA}}})), []string{busy, "leave local-n-a gone"}},
+		"recorded as dm-multipath":        {row(mpath, true, x(part(diskA, 1), disk.Stack{})), []string{busy, "keep /dev/a local-n-a bound"}},
+		"dm-multipath at another name":    {row(mpath, false, x(diskA, disk.Stack{})), []string{"keep /dev/x local-n-a bound DeviceUnclear", "leave local-n-a gone"}},
+	} {
+		rows = append(rows, planRow{name, r.found, r.want, ""})
+	}
+	checkPlan(t, rows)
+	// And right before the write.
+	for name, id := range map[string]string{"a partition of its disk": part(diskA, 1), "its disk": diskA} {
+		n := emptyNode(t)
+		pv := n.made(pvA, device("/dev/not-here", 1, diskA), corev1.VolumeBound)
+		if err := onDevice(hostDevices{}, pv, target{device: device("/dev/x", 2, id), node: n.node}); !errors.Is(err, disk.ErrBusy) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 func TestPlanDiskIsGone(t *testing.T) {

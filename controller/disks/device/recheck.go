@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -44,26 +45,28 @@ func (c *Controller) takeDisk(ctx context.Context, t target) error {
 	return busy
 }
 
-// onDevice returns a BusyError if a PV may be on the device. It returns nil if the PV is on another
-// device, or is another node's and that node does not reach the disk. A PV with the node's label
+// onDevice returns a BusyError if a PV may have bytes of the device: it is on the device, on what
+// lies above or below, or was made for one of these. It returns nil if the PV is on another device, or is another node's and that node does not reach the disk. A PV with the node's label
 // may be on the device, whatever hostname it requires.
 func onDevice(devices Devices, pv *corev1.PersistentVolume, t target) error {
 	d := t.device
-	path, labelled := localPath(pv), pv.Labels[LabelNodeOlder] == contract.LabelValue(t.node.Name)
-	if !labelled && recorded(pv).IsOf(d.Identity) {
+	path, labelled, r := localPath(pv), pv.Labels[LabelNodeOlder] == contract.LabelValue(t.node.Name), recorded(pv)
+	if shared := d.Shared(); !labelled && r.IsOf(shared) {
 		return inUse(d, "PV %s was made for the disk %s, and not by this node: leave the disk out of %s here or there; "+
-			"if the PV's node is gone for good, delete the PV", pv.Name, d.Identity, keyFilter)
+			"if the PV's node is gone for good, delete the PV", pv.Name, strings.Join(shared, ", "), keyFilter)
 	}
 	if path == "" || excludesNode(pv, t.node) && !labelled {
 		return nil
 	}
-	if id := recorded(pv).LastingID(); labelled && id != "" && id == d.Identity {
-		return inUse(d, "PV %s was made for the disk %s, and names %s", pv.Name, id, path)
+	if labelled && d.Shares(r.LastingID()) {
+		return inUse(d, "PV %s was made for the disk %s, and names %s", pv.Name, r.LastingID(), path)
 	}
 	n, err := devices.Resolve(path)
 	switch {
 	case err == nil && devices.Overlap(n, d.Number):
 		return inUse(d, "PV %s is on it, at %s", pv.Name, path)
+	case err != nil && labelled && sharesAttachment(r, d):
+		return inUse(d, "PV %s was made for the disk with the attachment %s, and names %s", pv.Name, r.Attachment, path)
 	case err != nil && !labelled && !errors.Is(err, disk.ErrNotADevice) && isBlock(pv):
 		return inUse(d, "PV %s is a block volume of this node, and its device %s cannot be read, so it may be this one: "+
 			"mount the directory of that path into this container", pv.Name, path)

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
+	"kubevirt.io/hostpath-provisioner/volume/diskid"
 )
 
 // slot is one device, with the paths that lead to it and the PVs that may be on it.
@@ -53,7 +55,7 @@ func match(f found) (all slotList, gone []placed) {
 			s.displaced = pv
 		} else {
 			s.pvs = append(s.pvs, p)
-			s.prefer(d.Path)
+			s.prefer(d)
 		}
 		if p.Answer == identity.Foreign {
 			gone = append(gone, p)
@@ -76,7 +78,10 @@ func (all *slotList) add(d disk.Device) *slot {
 	if s == nil {
 		s = &slot{device: d, first: d.Path}
 		*all = append(*all, s)
-	} else if d.Path != s.device.Path {
+	} else if s.device.Joined && !d.Joined && len(s.pvs) == 0 {
+		s.device, d = d, s.device
+	}
+	if d.Path != s.device.Path {
 		s.paths = append(s.paths, d.Path)
 	}
 	return s
@@ -98,28 +103,55 @@ func (all slotList) of(d disk.Device) *slot {
 	return nil
 }
 
-// find adds a PV whose disk is not at its path to the device that has the recorded ID.
+// find adds a PV whose disk is not at its path to the device that has the recorded ID, or without
+// one the recorded attachment.
 func (all slotList) find(pv *corev1.PersistentVolume) {
-	id := recorded(pv).LastingID()
+	r := recorded(pv)
+	id := r.LastingID()
 	for _, s := range all {
-		if id != "" && s.device.Err == nil && s.device.Identity == id {
-			why := fmt.Sprintf("the PV names %s, and its disk %s is at %s: have that name lead to the disk again",
-				localPath(pv), id, s.device.Path)
+		is := id.Known() && diskid.Parse(s.device.Identity) == id ||
+			!id.Known() && r.Attachment != "" && r.Attachment == s.device.Attachment && r.Bytes == s.device.Bytes
+		if is && s.device.Err == nil {
+			why := fmt.Sprintf("the PV names %s, and its disk%s is at %s: have that name lead to the disk again",
+				localPath(pv), strings.TrimRight(" "+id.String(), " "), s.device.Path)
 			s.pvs = append(s.pvs, placed{pv, identity.Finding{Answer: identity.Unclear, Why: why}})
 		}
 	}
 }
 
-// prefer names the device by the path of its first PV.
-func (s *slot) prefer(path string) {
-	if len(s.pvs) != 1 || s.device.Path == path {
+// prefer has the device be the one at the path of its first PV.
+func (s *slot) prefer(d disk.Device) {
+	if len(s.pvs) != 1 || s.device.Path == d.Path {
 		return
 	}
-	others := slices.DeleteFunc(s.paths, func(p string) bool { return p == path })
+	others := slices.DeleteFunc(s.paths, func(p string) bool { return p == d.Path })
 	if s.listed {
 		others = append(others, s.device.Path)
 	}
-	s.device.Path, s.paths = path, others
+	s.device, s.paths = d, others
+}
+
+// touched returns a PV that is on another device, and has bytes of this one: a partition of its
+// disk, what lies on it or below it, or the disk itself by a name that the PV does not have. It
+// returns nil if there is none.
+func (f found) touched(s *slot) *corev1.PersistentVolume {
+	d := s.device
+	i := slices.IndexFunc(f.pvs, func(pv *corev1.PersistentVolume) bool {
+		at, r := f.at[localPath(pv)], recorded(pv)
+		there := at.Err == nil && at.Number != d.Number && (d.Stack.Has(at.Number) || at.Stack.Has(d.Number))
+		return there || d.Shares(r.LastingID()) || at.Err != nil && sharesAttachment(r, d)
+	})
+	if i < 0 {
+		return nil
+	}
+	return f.pvs[i]
+}
+
+// sharesAttachment reports whether a PV that records no ID was made for a device, a partition of
+// it, or the disk that it is a partition of, in this boot.
+func sharesAttachment(r identity.RecordedDisk, d disk.Device) bool {
+	was, is := diskid.Parse(r.Attachment), diskid.Parse(d.Attachment)
+	return !r.LastingID().Known() && (was.Within(is) || is.Within(was))
 }
 
 // rank orders the PVs of one device. The first decides about the device.

@@ -3,6 +3,8 @@ package identity
 import (
 	"strings"
 	"testing"
+
+	"kubevirt.io/hostpath-provisioner/volume/diskid"
 )
 
 func TestOfDisk(t *testing.T) {
@@ -24,6 +26,21 @@ func TestOfDisk(t *testing.T) {
 		{name: "another Node", found: func(d *Disk) { d.NodeUID = "new" }, want: Unclear, why: "UID node"},
 		{name: "no Node recorded", pv: func(p *RecordedDisk) { p.NodeUID = "" }, want: Unclear, why: "UID none"},
 		{name: "the ID is not read any more", found: func(d *Disk) { d.ID = "" }, want: Unclear, why: "no ID of its own"},
+
+		{name: "an older version recorded the slot", pv: func(p *RecordedDisk) { p.ID = "t10.ATA_QEMU_HARDDISK_QM00003" }, found: func(d *Disk) { d.ID = "" }, want: Ours},
+		{name: "the same, after a boot", pv: func(p *RecordedDisk) { p.ID = "t10.ATA_QEMU_HARDDISK_QM00003" },
+			found: func(d *Disk) { d.ID, d.Attachment = "", "boot2/7" }, want: Unclear, why: "attached since"},
+		{name: "the same, confirmed by the slot", pv: func(p *RecordedDisk) {
+			p.ID, p.Confirmed = "t10.ATA_QEMU_HARDDISK_QM00003", "t10.ATA_QEMU_HARDDISK_QM00003"
+		}, found: func(d *Disk) { d.ID, d.Attachment = "", "boot2/7" }, want: Unclear},
+		{name: "a partition, recorded without its number", pv: func(p *RecordedDisk) { p.ID = "" },
+			found: func(d *Disk) { d.ID, d.Attachment = "", "boot/7-part1" }, want: Unclear, why: "attached since"},
+		{name: "by multipath, recorded by an older version", pv: func(p *RecordedDisk) { p.ID = "dm:mpath-35000c500a1b2c3d4" }, want: Ours},
+		{name: "multipath since", found: func(d *Disk) { d.ID = "dm:mpath-35000c500a1b2c3d4" }, want: Ours},
+		{name: "another disk by multipath", pv: func(p *RecordedDisk) { p.ID = "dm:mpath-35000c500ffffffff" }, want: Foreign},
+		{name: "confirmed as multipath", pv: func(p *RecordedDisk) { p.ID, p.Attachment, p.Confirmed = "", "", "dm:mpath-35000c500a1b2c3d4" }, want: Ours},
+		{name: "a partition of kpartx, recorded by an older version", pv: func(p *RecordedDisk) { p.ID = "dm:part1-mpath-35000c500a1b2c3d4" },
+			found: func(d *Disk) { d.ID = id + "-part1" }, want: Ours},
 
 		{name: "no ID, same attachment", pv: func(p *RecordedDisk) { p.ID = "" }, found: func(d *Disk) { d.ID = "" }, want: Ours},
 		{name: "an ID since, same attachment", pv: func(p *RecordedDisk) { p.ID = "" }, want: Ours},
@@ -71,31 +88,6 @@ func TestOfDisk(t *testing.T) {
 	}
 }
 
-// A disk has one ID on all nodes only if its maker gives no two disks the same.
-func TestSharedDisk(t *testing.T) {
-	for id, want := range map[string]string{
-		"naa.5000c500a1b2c3d4":                      "naa.5000c500a1b2c3d4",
-		"naa.5000c500a1b2c3d4-part2":                "naa.5000c500a1b2c3d4",
-		"naa.20000000c9a1b2c3":                      "naa.20000000c9a1b2c3",
-		"naa.600a098038303053453f463045727a2e":      "naa.600a098038303053453f463045727a2e",
-		"naa.3000c500a1b2c3d4":                      "",
-		"eui.0025385b71b0a2f1":                      "eui.0025385b71b0a2f1",
-		"eui.0025385b71b0a2f10025385b71b0a2f1":      "eui.0025385b71b0a2f10025385b71b0a2f1",
-		"eui.5254000000000001":                      "",
-		"uuid.6fe5a1f6-12f5-4b4a-9fd4-4f8d2f1f3e11": "uuid.6fe5a1f6-12f5-4b4a-9fd4-4f8d2f1f3e11",
-		"nvme.8086-1234-5678-00000001":              "",
-		"t10.ATA_Disk_WD-WX41A12B":                  "",
-		"serial:data-1":                             "",
-		"dm:LVM-abc":                                "",
-		"md:1:2:3:4":                                "",
-		"":                                          "",
-	} {
-		if got := SharedDisk(id); got != want {
-			t.Errorf("%q: %q, want %q", id, got, want)
-		}
-	}
-}
-
 func TestIsOf(t *testing.T) {
 	const id, other = "naa.5000c500a1b2c3d4", "naa.5000c500ffffffff"
 	for name, row := range map[string]struct {
@@ -115,8 +107,16 @@ func TestIsOf(t *testing.T) {
 		"an older PV by another path":   {RecordedDisk{Path: "/dev/sdb"}, id, false},
 		"equal serial numbers":          {RecordedDisk{Disk: Disk{ID: "serial:data-1"}}, "serial:data-1", false},
 		"no IDs":                        {RecordedDisk{Path: "/dev/sdb"}, "", false},
+		"multipath":                     {RecordedDisk{Disk: Disk{ID: "dm:mpath-35000c500a1b2c3d4"}}, id, true},
+		"a partition of multipath":      {RecordedDisk{Disk: Disk{ID: "dm:part1-mpath-35000c500a1b2c3d4"}}, id, true},
+		"confirmed as multipath":        {RecordedDisk{Confirmed: "dm:mpath-35000c500a1b2c3d4"}, id, true},
+		"an older PV of multipath":      {RecordedDisk{Path: "/dev/disk/by-id/dm-uuid-mpath-35000c500a1b2c3d4"}, id, true},
 	} {
-		if got := row.pv.IsOf(row.id); got != row.want {
+		var shared []string
+		if one := diskid.Parse(row.id).Shared(); one != "" {
+			shared = []string{one}
+		}
+		if got := row.pv.IsOf(shared); got != row.want {
 			t.Errorf("%s: %v, want %v", name, got, row.want)
 		}
 	}

@@ -160,7 +160,7 @@ func (n *Node) links(b *block) (all []string) {
 
 // attributes returns the files of a device in sysfs.
 func (n *Node) attributes(b *block) map[string]string {
-	all := map[string]string{"dev": b.number.String()}
+	all := map[string]string{"dev": b.number.String(), "size": strconv.FormatInt(b.bytes/512, 10)}
 	switch {
 	case b.dm != "":
 		maps.Copy(all, map[string]string{"dm/name": b.dm, "dm/uuid": b.uuid})
