@@ -21,7 +21,6 @@ var rawKnown = []struct{ rule, text, why string }{
 	{"BUSY", "disks/", "a directory that does not exist is read every five seconds"},
 	{"STUCK", "is Released for an hour", "a node without a ConfigMap, or without its directory, records nothing about PVs"},
 	{"SILENT", "is not offered for an hour", "hanging disks keep all buffers"},
-	{"DISKS", "wipes the disk of claim", "a Lease is given up with its PV"},
 	{"DISKS", "wipes the disk of a pool", "an agent does not know which claims are those of pools"},
 }
 

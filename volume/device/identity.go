@@ -1,7 +1,6 @@
 package device
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -142,9 +141,9 @@ func parseNumber(text string) (Number, bool) {
 // attachment returns the boot of the machine and the sequence of a device; "" before Linux 5.15,
 // which gives none.
 func (m *Machine) attachment(sequence uint64) string {
-	boot, err := os.ReadFile(filepath.Join(m.root, "/proc/sys/kernel/random/boot_id"))
-	if err != nil || sequence == 0 {
+	boot := m.Boot()
+	if boot == "" || sequence == 0 {
 		return ""
 	}
-	return strings.TrimSpace(string(boot)) + "/" + strconv.FormatUint(sequence, 10)
+	return boot + "/" + strconv.FormatUint(sequence, 10)
 }

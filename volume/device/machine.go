@@ -70,6 +70,12 @@ func Overlap(a, b Number) bool { return this.Overlap(a, b) }
 // Busy is Machine.Busy of this machine.
 func Busy(d Device) error { return this.Busy(d) }
 
+// Idle is Machine.Idle of this machine.
+func Idle(shared string) (bool, error) { return this.Idle(shared) }
+
+// Boot is Machine.Boot of this machine.
+func Boot() string { return this.Boot() }
+
 // Probe is Machine.Probe of this machine.
 func Probe(ctx context.Context, d Device, mode Mode) (Signature, error) {
 	return this.Probe(ctx, d, mode)

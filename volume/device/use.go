@@ -1,6 +1,7 @@
 package device
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,6 +31,38 @@ func (m *Machine) Busy(d Device) error {
 	}
 	x.Close()
 	return nil
+}
+
+// Idle reports whether the machine has a disk with the ID by which other nodes know it; see
+// diskid.ID.Shared. The error is ErrBusy if something uses the disk by any path, or says why that is
+// not known. It writes nothing.
+func (m *Machine) Idle(shared string) (found bool, err error) {
+	v := m.view()
+	if v.err != nil {
+		return false, v.err
+	}
+	paths := slices.DeleteFunc(slices.Clone(v.disks), func(n Number) bool { return v.ids[n].Shared() != shared })
+	for _, n := range paths {
+		dir := m.attributes(n)
+		other := held(dir, func(holder Number) bool { return slices.Contains(paths, holder) })
+		if other == "" && held(dir, func(Number) bool { return false }) != "" {
+			continue // another path holds it: that of dm-multipath, or a partition of kpartx
+		}
+		d := v.at(m.pathOf(n))
+		if err := cmp.Or(d.Err, m.Busy(d)); err != nil {
+			return true, err
+		}
+	}
+	return len(paths) > 0, nil
+}
+
+// Boot returns the ID of the present boot of the machine, "" if it is not known.
+func (m *Machine) Boot() string {
+	boot, err := os.ReadFile(filepath.Join(m.root, "/proc/sys/kernel/random/boot_id"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(boot))
 }
 
 // busy explains why the kernel refused an exclusive open.

@@ -14,6 +14,8 @@ type Devices interface {
 	At(path string) disk.Device
 	Resolve(path string) (disk.Number, error)
 	Overlap(a, b disk.Number) bool
+	Idle(shared string) (found bool, err error)
+	Boot() string
 	Probe(ctx context.Context, d disk.Device, mode disk.Mode) (disk.Signature, error)
 	Open(d disk.Device) (Exclusive, error)
 	Watch(dir string, names *regexp.Regexp, wake func()) (Watcher, error)
@@ -45,6 +47,10 @@ func (hostDevices) At(path string) disk.Device { return disk.At(path) }
 func (hostDevices) Resolve(path string) (disk.Number, error) { return disk.Resolve(path) }
 
 func (hostDevices) Overlap(a, b disk.Number) bool { return disk.Overlap(a, b) }
+
+func (hostDevices) Idle(shared string) (bool, error) { return disk.Idle(shared) }
+
+func (hostDevices) Boot() string { return disk.Boot() }
 
 func (hostDevices) Probe(ctx context.Context, d disk.Device, mode disk.Mode) (disk.Signature, error) {
 	return disk.Probe(ctx, d, mode)

@@ -6,12 +6,15 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -45,6 +48,25 @@ type machine struct {
 	fake   *fake.Clientset
 	object *corev1.Node
 	device disk.Device
+	at     *sanDevices
+}
+
+// sanDevices are the devices of a node: its disk has the ID of the LUN, which sysfs does not show of
+// a loop device.
+type sanDevices struct {
+	hostDevices
+	machine *machine
+	absent  bool
+	boot    string
+}
+
+func (s *sanDevices) Boot() string { return s.boot }
+
+func (s *sanDevices) Idle(shared string) (bool, error) {
+	if s.absent || !slices.Contains(s.machine.device.Shared(), shared) {
+		return false, nil
+	}
+	return true, disk.Busy(s.machine.device)
 }
 
 // newSAN makes the disk, with an ID that all nodes read.
@@ -69,10 +91,11 @@ func (s *san) node(name string) *machine {
 	client.AddReactor("*", "*", clienttesting.ObjectReaction(s.client.Tracker()))
 	recorder := events.New(client, name)
 	s.Cleanup(recorder.Close)
+	devices := &sanDevices{boot: "boot-1"}
 	m := &machine{
-		fake: client,
+		at: devices, fake: client,
 		Controller: New(Config{Client: apitest.Listing(client), Events: recorder, Node: name, Namespace: "ns",
-			Interval: time.Minute}),
+			Interval: time.Minute, Devices: devices}),
 		object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}},
 		device: disk.At((&bench{T: s.T}).loop(s.image)),
 	}
@@ -80,6 +103,7 @@ func (s *san) node(name string) *machine {
 		s.Fatal(m.device.Err)
 	}
 	m.device.Identity = s.id
+	devices.machine = m
 	return m
 }
 
@@ -332,6 +356,86 @@ func TestDiskLeaseIsKept(t *testing.T) {
 	}
 	if s.holder() != "node-a" {
 		t.Error("the Lease was given up while the disk has a PV")
+	}
+}
+
+// A PV is removed by force, and what it had goes on: its Lease stays, and the other node does not wipe
+// the disk.
+func TestDiskLeaseOfADiskInUse(t *testing.T) {
+	use := func(m *machine) func() {
+		pod, err := unix.Open(m.device.Path, unix.O_RDONLY|unix.O_EXCL|unix.O_CLOEXEC, 0) // as a mount has it
+		if err != nil {
+			panic(err)
+		}
+		return func() { unix.Close(pod) }
+	}
+	for name, row := range map[string]struct {
+		then func(m *machine) (end func())
+		kept bool
+	}{
+		"idle":                     {func(*machine) func() { return func() {} }, false},
+		"in use":                   {use, true},
+		"in use, after a boot":     {func(m *machine) func() { m.at.boot = "boot-2"; return use(m) }, true},
+		"absent":                   {func(m *machine) func() { m.at.absent = true; return func() {} }, true},
+		"absent, after a boot":     {func(m *machine) func() { m.at.absent, m.at.boot = true, "boot-2"; return func() {} }, false},
+		"absent, the boot unknown": {func(m *machine) func() { m.at.absent, m.at.boot = true, ""; return func() {} }, true},
+		"it cannot be asked":       {func(m *machine) func() { m.device.Err = errors.New("input/output error"); return func() {} }, true},
+		"a loop device is over it": {func(m *machine) func() {
+			out, err := exec.Command("losetup", "--find", "--show", m.device.Path).Output()
+			if err != nil {
+				panic(err)
+			}
+			return func() { _ = exec.Command("losetup", "--detach", strings.TrimSpace(string(out))).Run() }
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSAN(t, lun)
+			s.spec.existing = true
+			a, b := s.node("node-a"), s.node("node-b")
+			if err := s.offer(a); err != nil {
+				t.Fatal(err)
+			}
+			writeTo(t, a.device.Path, "tenant", dataAt)
+			end := row.then(a)
+			defer end()
+			s.withdraw(a)
+			s.withdraw(a) // a pass
+			err := s.offer(b)
+			if kept := errors.Is(err, disk.ErrBusy); kept != row.kept {
+				t.Errorf("node-b: %v, %d bytes were wiped; the Lease is of %q", err, b.wiped.Load(), s.holder())
+			}
+			if row.kept {
+				has(t, a.device.Path, "tenant", dataAt)
+			}
+		})
+	}
+}
+
+// A Lease that does not say of which disk it is, or in which boot it was taken, is an older version's
+// or was changed: nothing but the disk proves that it is not used.
+func TestDiskLeaseWithoutNotes(t *testing.T) {
+	for name, row := range map[string]struct {
+		annotations map[string]string
+		absent      bool
+		kept        bool
+	}{
+		"none":                 {nil, false, true},
+		"another disk":         {map[string]string{AnnDisk: "naa.5000c500ffffffff", annBoot: "boot-0"}, true, true},
+		"no boot":              {map[string]string{AnnDisk: lun}, false, false},
+		"no boot, and no disk": {map[string]string{AnnDisk: lun}, true, true},
+	} {
+		s := newSAN(t, lun)
+		a := s.node("node-a")
+		a.at.absent = row.absent
+		l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: leaseName(lun), Annotations: row.annotations,
+			Labels: map[string]string{LabelNodeOlder: "node-a"}}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &a.node}}
+		if _, err := s.client.CoordinationV1().Leases("ns").Create(t.Context(), l, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		s.withdraw(a)
+		if kept := s.holder() != ""; kept != row.kept {
+			t.Errorf("%s: kept: %v", name, kept)
+		}
 	}
 }
 

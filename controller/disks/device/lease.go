@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,9 +20,12 @@ import (
 )
 
 // A Lease decides which of the nodes that reach one disk, such as a LUN of a SAN, offers it. A node
-// takes the Lease before the first write, and keeps it until it has no PV of the disk any more. The
-// Lease has neither an owner nor an expiry, because a node that is cut off may go on writing. An
+// takes the Lease before the first write, and keeps it until it has no PV of the disk any more and
+// nothing on it uses the disk: a PV can be removed by force while a pod runs. The Lease has neither an owner nor an expiry, because a node that is cut off may go on writing. An
 // administrator deletes the Leases of a Node that is gone for good.
+
+// annBoot on a Lease is the boot of the node in which it was taken.
+const annBoot = "hostpath-provisioner.kubevirt.io/boot-id"
 
 // leaseName returns the name of the Lease of a disk, by the ID that it has on every node. It is a
 // hash, because IDs have characters that names cannot have.
@@ -71,12 +75,15 @@ func (c *Controller) createLease(ctx context.Context, name, diskID string) error
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        name,
 			Labels:      map[string]string{LabelNodeOlder: contract.LabelValue(c.node)},
-			Annotations: map[string]string{AnnDisk: diskID},
+			Annotations: map[string]string{AnnDisk: diskID, annBoot: c.Devices.Boot()},
 		},
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: &c.node},
 	}, metav1.CreateOptions{})
 	return err
 }
+
+// wipePrefix begins the names of Leases of wipes.
+const wipePrefix = "wipe-"
 
 // wipeLease returns the name of the Lease that exists while the disk of a Released PV is wiped:
 // from before the first byte until after the last. If the wipe is killed and the PV's claimRef is
@@ -84,7 +91,7 @@ func (c *Controller) createLease(ctx context.Context, name, diskID string) error
 // write that on the PV.
 func wipeLease(uid types.UID) string {
 	sum := sha256.Sum256([]byte(uid))
-	return "wipe-" + hex.EncodeToString(sum[:20])
+	return wipePrefix + hex.EncodeToString(sum[:20])
 }
 
 // beginWipe records that the wipe of the PV's disk begins: in memory, and as a Lease unless the
@@ -140,11 +147,31 @@ func need(needed map[string]bool, d disk.Device) {
 	}
 }
 
-// releaseLeases deletes the Leases of disks that the node does not offer any more, and reads which
+// left reports whether the node does not use the disk of a Lease: the disk is there, and nothing has
+// it open, or it is not there in another boot than the one in which the Lease was taken. A disk that
+// is gone may come back to a mount or a pod that is still there.
+func (c *Controller) left(ctx context.Context, l *coordinationv1.Lease) bool {
+	if strings.HasPrefix(l.Name, wipePrefix) {
+		return true // it is about a PV, and not about a disk
+	}
+	shared := l.Annotations[AnnDisk]
+	if l.Name != leaseName(shared) {
+		return false // of which disk is not known
+	}
+	found, err := c.Devices.Idle(shared)
+	if err != nil {
+		klog.FromContext(ctx).V(1).Info("The Lease of a disk is kept", "lease", l.Name, "why", err)
+		return false
+	}
+	taken, now := l.Annotations[annBoot], c.Devices.Boot()
+	return found || taken != "" && now != "" && taken != now
+}
+
+// releaseLeases deletes the Leases of disks that the node neither offers nor uses any more, and reads which
 // wipes were begun. The caller reads needed, the Leases of jobs, before the PVs.
 func (c *Controller) releaseLeases(ctx context.Context, needed map[string]bool, pvs []*corev1.PersistentVolume) error {
 	for _, pv := range pvs {
-		if shared := recorded(pv).LastingID().Shared(); shared != "" {
+		for _, shared := range recorded(pv).Shared() {
 			needed[leaseName(shared)] = true
 		}
 		needed[wipeLease(pv.UID)] = true
@@ -160,7 +187,7 @@ func (c *Controller) releaseLeases(ctx context.Context, needed map[string]bool, 
 	for i := range list.Items {
 		l := &list.Items[i]
 		c.wipes[l.Name] = holderOf(l) == c.node
-		if needed[l.Name] || holderOf(l) != c.node {
+		if needed[l.Name] || holderOf(l) != c.node || !c.left(ctx, l) {
 			continue
 		}
 		if err := leases.Delete(ctx, l.Name, live.Unchanged(l)); err != nil && !apierrors.IsNotFound(err) {

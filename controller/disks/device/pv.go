@@ -3,6 +3,7 @@ package device
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -10,6 +11,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
+	"kubevirt.io/hostpath-provisioner/volume/diskid"
 )
 
 // newPV returns the PV of a device. The Node owns it, so the garbage collector deletes the PVs of a
@@ -38,7 +40,7 @@ func newPV(name string, d disk.Device, s *spec, node *corev1.Node) *corev1.Persi
 		},
 	}
 	pv.Annotations[contract.AnnNodeUID] = string(node.UID)
-	for name, value := range map[string]string{AnnDisk: d.Identity, AnnAttachment: d.Attachment} {
+	for name, value := range map[string]string{AnnDisk: d.Identity, AnnAttachment: d.Attachment, AnnBelow: below(d)} {
 		if value != "" {
 			pv.Annotations[name] = value
 		}
@@ -47,6 +49,12 @@ func newPV(name string, d disk.Device, s *spec, node *corev1.Node) *corev1.Persi
 		pv.Spec.Local.FSType = &s.fsType
 	}
 	return pv
+}
+
+// below returns the value of AnnBelow.
+func below(d disk.Device) string {
+	own := diskid.Parse(d.Identity).Shared()
+	return strings.Join(slices.DeleteFunc(d.Shared(), func(id string) bool { return id == own }), ",")
 }
 
 // hostname returns the hostname that a PV's node affinity has to require.

@@ -1,6 +1,8 @@
 package device
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
@@ -15,6 +17,9 @@ const (
 	// AnnAttachment is the boot of the node and the number that the kernel gave the disk in that
 	// boot.
 	AnnAttachment = "hostpath-provisioner.kubevirt.io/disk-attachment"
+	// AnnBelow has the IDs, with commas between them, of the disks that the device lies on, such as
+	// the LUN of a logical volume, if other nodes know these; absent if there are none.
+	AnnBelow = "hostpath-provisioner.kubevirt.io/disk-below"
 	// AnnConfirmed is written by an administrator, for PVs whose disk cannot be identified
 	// otherwise: the ID or the attachment of the disk.
 	AnnConfirmed = "hostpath-provisioner.kubevirt.io/disk-confirmed"
@@ -29,6 +34,7 @@ func recorded(pv *corev1.PersistentVolume) identity.RecordedDisk {
 			ID: pv.Annotations[AnnDisk], Bytes: bytes, NodeUID: nodeUID(pv), Attachment: pv.Annotations[AnnAttachment],
 		},
 		Path: localPath(pv), Confirmed: pv.Annotations[AnnConfirmed],
+		Below: strings.FieldsFunc(pv.Annotations[AnnBelow], func(r rune) bool { return r == ',' }),
 	}
 }
 

@@ -33,6 +33,16 @@ type RecordedDisk struct {
 	// PV's; "" if none did. It also stands for the Node UID: the disk may have been moved with its
 	// PV.
 	Confirmed string
+	// Below are the shared IDs of the disks that the device lies on.
+	Below []string
+}
+
+// Shared returns the IDs by which other nodes know the disk of the PV, and those that it lies on.
+func (r RecordedDisk) Shared() []string {
+	if own := r.LastingID().Shared(); own != "" {
+		return append([]string{own}, r.Below...)
+	}
+	return r.Below
 }
 
 // LastingID returns the ID by which the PV's disk can be found after a boot, the zero ID if there is
@@ -81,12 +91,12 @@ func unclearDisk(format string, args ...any) Finding {
 }
 
 // IsOf reports whether the PV, which may be another node's, was made for the disk with one of these
-// shared IDs, or for a partition of it; see diskid.ID.Shared.
+// shared IDs, for a partition of it, or for what lies on it; see diskid.ID.Shared.
 func (r RecordedDisk) IsOf(shared []string) bool {
 	own := r.LastingID()
 	return slices.ContainsFunc(shared, func(id string) bool {
-		if own.Known() {
-			return own.Shared() == id
+		if own.Known() || len(r.Below) > 0 {
+			return slices.Contains(r.Shared(), id)
 		}
 		return diskid.Parse(id).Names(partitionOfName.ReplaceAllString(path.Base(r.Path), ""))
 	})

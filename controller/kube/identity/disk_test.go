@@ -107,6 +107,8 @@ func TestIsOf(t *testing.T) {
 		"an older PV by another path":   {RecordedDisk{Path: "/dev/sdb"}, id, false},
 		"equal serial numbers":          {RecordedDisk{Disk: Disk{ID: "serial:data-1"}}, "serial:data-1", false},
 		"no IDs":                        {RecordedDisk{Path: "/dev/sdb"}, "", false},
+		"a logical volume on it":        {RecordedDisk{Disk: Disk{ID: "dm:LVM-a"}, Below: []string{id}}, id, true},
+		"a logical volume on another":   {RecordedDisk{Disk: Disk{ID: "dm:LVM-a"}, Below: []string{other}}, id, false},
 		"multipath":                     {RecordedDisk{Disk: Disk{ID: "dm:mpath-35000c500a1b2c3d4"}}, id, true},
 		"a partition of multipath":      {RecordedDisk{Disk: Disk{ID: "dm:part1-mpath-35000c500a1b2c3d4"}}, id, true},
 		"confirmed as multipath":        {RecordedDisk{Confirmed: "dm:mpath-35000c500a1b2c3d4"}, id, true},

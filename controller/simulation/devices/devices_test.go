@@ -187,3 +187,43 @@ func TestBoot(t *testing.T) {
 		t.Error("udev's directory is there without a link in it")
 	}
 }
+
+// Whether a disk that other nodes reach is used, by whatever path.
+func TestIdle(t *testing.T) {
+	joined := func(n *Node, d *Disk) { n.Host("multipath", true); n.Plug(2, d) }
+	for name, row := range map[string]struct {
+		facts func(n *Node, d *Disk)
+		want  string
+	}{
+		"one path":               {nil, "true "},
+		"two paths":              {func(n *Node, d *Disk) { n.Plug(2, d) }, "true "},
+		"multipath":              {joined, "true "},
+		"no disk":                {func(n *Node, _ *Disk) { n.Unplug(1) }, "false "},
+		"mounted":                {func(n *Node, _ *Disk) { n.Mount(one) }, "true in use"},
+		"mounted by another one": {func(n *Node, d *Disk) { n.Plug(2, d); n.Mount(Slot(2, 0)) }, "true in use"},
+		"multipath is mounted":   {func(n *Node, d *Disk) { joined(n, d); n.Mount(one) }, "true in use"},
+		"a partition is mounted": {func(n *Node, _ *Disk) { n.Partition(one, 2, "a"); n.Mount(Slot(1, 2)) }, "true in use"},
+		"kpartx":                 {func(n *Node, d *Disk) { joined(n, d); n.Partition(one, 2, "a") }, "true "},
+		"a pod":                  {func(n *Node, _ *Disk) { n.Loop(one, true) }, "true in use"},
+		"a logical volume": {func(n *Node, d *Disk) {
+			n.Host("lvm", true)
+			joined(n, d)
+			n.Mark(one, LVM("a"))
+		}, "true held by"},
+	} {
+		n, _ := newNode(t)
+		d := NewDisk("d", "naa", 1, 128*mib)
+		n.Plug(1, d)
+		if row.facts != nil {
+			row.facts(n, d)
+		}
+		found, err := n.Process("p").Idle(naa)
+		got := fmt.Sprint(found, " ")
+		if err != nil {
+			got += strings.Join(strings.Fields(err.Error())[2:4], " ")
+		}
+		if strings.TrimSuffix(got, ":") != row.want {
+			t.Errorf("%s: %s (%v), want %s", name, got, err, row.want)
+		}
+	}
+}
