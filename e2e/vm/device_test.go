@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"kubevirt.io/hostpath-provisioner/e2e/vm"
 )
 
 const (
@@ -22,7 +24,9 @@ func TestDevices(t *testing.T) {
 	t.Parallel()
 	m := machine(t, "./volume/device")
 	m.Disks = []string{partitioned(t, dosTable), partitioned(t, gptTable), raw(t), raw(t)}
-	m.Modules = []string{"dm_mod", "md_mod", "raid1"}
+	m.Modules = []string{"dm_mod", "md_mod", "raid1", "virtio_scsi", "sd_mod"}
+	lun := raw(t)
+	m.SCSI = []vm.SCSIDisk{{Image: lun, WWN: 0x5000c500a0000009}, {Image: lun, WWN: 0x5000c500a0000009}}
 	m.Output = linesOf(t)
 	run(t, m, "-test.run=^TestVM")
 }

@@ -122,10 +122,21 @@ func TestVMPartitions(t *testing.T) {
 // of LVM is; see <linux/dm-ioctl.h>.
 func mapped(t *testing.T, name, uuid, path string) (release func()) {
 	t.Helper()
-	d := At(path)
+	return linear(t, name, uuid, part{path, 0, At(path).Bytes})
+}
+
+// part is a range of bytes of a device.
+type part struct {
+	path        string
+	from, bytes int64
+}
+
+// linear makes a device of device mapper of parts of others.
+func linear(t *testing.T, name, uuid string, parts ...part) (release func()) {
+	t.Helper()
 	control, err := os.OpenFile("/dev/mapper/control", os.O_RDWR, 0)
-	if d.Err != nil || err != nil {
-		t.Fatal(d.Err, err)
+	if err != nil {
+		t.Fatal(err)
 	}
 	const header, target = 312, 40
 	call := func(command uint, id string, targets uint32, table []byte) {
@@ -143,12 +154,19 @@ func mapped(t *testing.T, name, uuid, path string) (release func()) {
 		}
 	}
 	const create, remove, suspend, load = 3, 4, 6, 9
-	table := make([]byte, target, target+32)
-	binary.NativeEndian.PutUint64(table[8:], uint64(d.Bytes/512))
-	copy(table[24:], "linear")
-	table = append(table, d.Number.String()+" 0\x00\x00\x00\x00\x00\x00\x00\x00"...)
+	var table []byte
+	begin := int64(0)
+	for _, p := range parts {
+		spec := make([]byte, target+24)
+		binary.NativeEndian.PutUint64(spec, uint64(begin/512))
+		binary.NativeEndian.PutUint64(spec[8:], uint64(p.bytes/512))
+		binary.NativeEndian.PutUint32(spec[20:], uint32(len(spec)))
+		copy(spec[24:], "linear")
+		copy(spec[target:], fmt.Sprintf("%s %d", At(p.path).Number, p.from/512))
+		table, begin = append(table, spec...), begin+p.bytes
+	}
 	call(create, uuid, 0, nil)
-	call(load, "", 1, table)
+	call(load, "", uint32(len(parts)), table)
 	call(suspend, "", 0, nil) // without a flag it resumes, and the table is in force
 	return func() {
 		call(remove, "", 0, nil)
