@@ -17,7 +17,6 @@ var rawKnown = []struct{ rule, text, why string }{
 	{"OWNED", "", "the Node owns the PVs of its disks, and another Node of that name does not"},
 	{"TAKEN", "", "an offered disk is not read again"},
 	{"DISKS", "wipes the bytes of " + hostOwner, "an offered disk is not read again"},
-	{"ADVICE", "", "a confirmation does not stand for another size or another name"},
 	{"BUSY", "disks/", "a directory that does not exist is read every five seconds"},
 	{"STUCK", "is Released for an hour", "a node without a ConfigMap, or without its directory, records nothing about PVs"},
 	{"SILENT", "is not offered for an hour", "hanging disks keep all buffers"},

@@ -160,7 +160,7 @@ func (f found) withPV(s *slot, pv placed) decision {
 	d.compareSpec()
 	switch {
 	case pv.Answer != identity.Ours && d.device.Err == nil:
-		d.unclear(pv.Why)
+		d.unclear(pv)
 	case pv.Status.Phase == corev1.VolumeBound:
 		d.set(keep, Bound, "")
 		if f.partly[pv.UID] {
@@ -191,10 +191,14 @@ func (d *decision) compareSpec() {
 
 // unclear decides about a device that may not be the disk of the PV that names it. Nothing is
 // written. A PV without a claim is withdrawn, and the device is offered again if it is empty.
-func (d *decision) unclear(why string) {
+func (d *decision) unclear(pv placed) {
+	why := pv.Why
 	d.set(keep, Unclear, why)
 	fix := "attach the disk of the PV"
-	if mark := cmp.Or(d.device.Identity, d.device.Attachment); mark != "" {
+	if mark := cmp.Or(d.device.Identity, d.device.Attachment); pv.elsewhere { // the kubelet uses the path
+		fix = fmt.Sprintf("have %s lead to the disk again, by a link or a rule of udev", localPath(d.pv))
+		d.report.Why += ": " + fix
+	} else if mark != "" {
 		d.report.Confirm = AnnConfirmed + "=" + mark
 		fix = fmt.Sprintf("if this is the disk of the PV, confirm it: kubectl annotate pv %s %s", d.pv.Name, d.report.Confirm)
 	}

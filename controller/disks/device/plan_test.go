@@ -328,7 +328,7 @@ func TestPlanIdentity(t *testing.T) {
 		}, []string{
 			"keep /dev/a local-n-b bound DeviceUnclear", "keep /dev/b local-n-a unclear DeviceUnclear", "leave local-n-a gone",
 			"leave local-n-b gone",
-		}, "have that name lead to the disk again"},
+		}, "have /dev/a lead to the disk again"},
 		{"a Bound PV on the disk of a Released one", func(n *node) {
 			n.attach(a)
 			n.made(pvA, a, corev1.VolumeReleased)
@@ -398,6 +398,59 @@ func TestPlanStack(t *testing.T) {
 		if err := onDevice(hostDevices{}, pv, target{device: device("/dev/x", 2, id), node: n.node}); !errors.Is(err, disk.ErrBusy) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// An annotation that a report asks for ends the state that asks for it.
+func TestPlanAdviceHelps(t *testing.T) {
+	a := device("/dev/a", 1, diskA)
+	for name, row := range map[string]struct {
+		made, found disk.Device
+		edit        func(n *node, pv *corev1.PersistentVolume)
+		path        string // to which the report says that a name has to lead; "" if it asks for an annotation
+	}{
+		"another size": {a, func() disk.Device { d := a; d.Bytes = 800; return d }(), nil, ""},
+		"after a boot": {device("/dev/a", 1, ""), device("/dev/a", 2, ""), nil, ""},
+		"another Node": {a, a, func(n *node, _ *corev1.PersistentVolume) { n.node.UID = "again" }, ""},
+		"another Node and size, no ID": {device("/dev/a", 1, ""), func() disk.Device { d := device("/dev/a", 2, ""); d.Bytes = 1; return d }(),
+			func(n *node, _ *corev1.PersistentVolume) { n.node.UID = "again" }, ""},
+		"an ID of the slot": {a, device("/dev/a", 2, ""), func(_ *node, pv *corev1.PersistentVolume) { pv.Annotations[AnnDisk] = "serial:QM00001" }, ""},
+		"multipath, another size": {device("/dev/a", 1, diskA), func() disk.Device { d := a; d.Bytes = 800; return d }(),
+			func(_ *node, pv *corev1.PersistentVolume) {
+				pv.Annotations[AnnDisk] = "dm:mpath-3" + strings.TrimPrefix(diskA, "naa.")
+			}, ""},
+		"the ID is not read any more": {a, device("/dev/a", 2, ""), nil, ""},
+		"records nothing": {a, a, func(_ *node, pv *corev1.PersistentVolume) {
+			pv.Annotations, pv.OwnerReferences = map[string]string{}, nil
+		}, ""},
+		"another name":                   {a, device("/dev/x", 1, diskA), nil, "/dev/a"},
+		"another name of a disk, no ID":  {device("/dev/a", 1, ""), device("/dev/x", 1, ""), nil, "/dev/a"},
+		"another name, and another size": {a, func() disk.Device { d := device("/dev/x", 1, diskA); d.Bytes = 800; return d }(), nil, "/dev/a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := emptyNode(t)
+			pv := n.made(pvA, row.made, corev1.VolumeReleased)
+			n.detach(pv, time.Second)
+			if row.found.Path == row.made.Path {
+				delete(n.at, row.made.Path)
+			}
+			n.attach(row.found)
+			if row.edit != nil {
+				row.edit(n, pv)
+			}
+			d := plan(n.found)[0]
+			if row.path != "" {
+				if d.report.Confirm != "" || !strings.Contains(d.report.Why, "have "+row.path+" lead to the disk") {
+					t.Errorf("it asks for %q: %s", d.report.Confirm, d.report.Why)
+				}
+				return
+			}
+			key, value, asks := strings.Cut(d.report.Confirm, "=")
+			pv.Annotations[key] = value
+			if now := plan(n.found)[0]; !asks || now.action != release {
+				t.Errorf("the PV has %q now, and the state is %s: %s", d.report.Confirm, now.report.State, now.report.Why)
+			}
+		})
 	}
 }
 

@@ -31,6 +31,8 @@ type slot struct {
 type placed struct {
 	*corev1.PersistentVolume
 	identity.Finding
+	// elsewhere is set if the disk was found at another path than that of the PV.
+	elsewhere bool
 }
 
 // slotList is the devices of a node.
@@ -48,7 +50,7 @@ func match(f found) (all slotList, gone []placed) {
 	}
 	for _, pv := range f.pvs {
 		d := f.at[localPath(pv)]
-		p := placed{pv, whose(pv, d, f.node)}
+		p := placed{PersistentVolume: pv, Finding: whose(pv, d, f.node)}
 		if errors.Is(d.Err, fs.ErrNotExist) {
 			p.Finding = identity.Finding{Answer: identity.Foreign, Why: fmt.Sprintf("the device %s is gone", d.Path)}
 		} else if s := all.add(d); p.Answer == identity.Foreign {
@@ -112,9 +114,9 @@ func (all slotList) find(pv *corev1.PersistentVolume) {
 		is := id.Known() && diskid.Parse(s.device.Identity) == id ||
 			!id.Known() && r.Attachment != "" && r.Attachment == s.device.Attachment && r.Bytes == s.device.Bytes
 		if is && s.device.Err == nil {
-			why := fmt.Sprintf("the PV names %s, and its disk%s is at %s: have that name lead to the disk again",
+			why := fmt.Sprintf("the PV names %s, and its disk%s is at %s",
 				localPath(pv), strings.TrimRight(" "+id.String(), " "), s.device.Path)
-			s.pvs = append(s.pvs, placed{pv, identity.Finding{Answer: identity.Unclear, Why: why}})
+			s.pvs = append(s.pvs, placed{pv, identity.Finding{Answer: identity.Unclear, Why: why}, true})
 		}
 	}
 }

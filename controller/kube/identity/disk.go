@@ -30,8 +30,8 @@ type RecordedDisk struct {
 	// Path is where the PV expects the disk.
 	Path string
 	// Confirmed is the ID or the attachment of the disk that an administrator confirmed to be the
-	// PV's; "" if none did. It also stands for the Node UID: the disk may have been moved with its
-	// PV.
+	// PV's; "" if none did. It also stands for the Node UID and the size: the disk may have been
+	// moved with its PV, and a LUN grows.
 	Confirmed string
 	// Below are the shared IDs of the disks that the device lies on.
 	Below []string
@@ -57,7 +57,7 @@ func (r RecordedDisk) LastingID() diskid.ID {
 // OfDisk returns whether the disk that was found is the one that the PV was made for. The path
 // leads there and proves nothing: names swap at a boot, and disks are replaced in their slots.
 //
-// The disk is Ours if ID, size and Node UID agree. Without an ID the attachment has to agree, so
+// The disk is Ours if it is confirmed, or if ID, size and Node UID agree. Without an ID the attachment has to agree, so
 // after another boot the answer is Unclear until an administrator confirms the disk. It is Foreign
 // if both have an ID, and these differ.
 func OfDisk(pv RecordedDisk, found Disk) Finding {
@@ -69,10 +69,10 @@ func OfDisk(pv RecordedDisk, found Disk) Finding {
 	switch {
 	case !confirmed && id.Known() && there.Known() && id != there:
 		return Finding{Foreign, fmt.Sprintf("the PV was made for the disk %s, and %s is the disk %s", id, pv.Path, there)}
-	case pv.Bytes != found.Bytes:
-		return unclearDisk("the PV was made for a disk of %d bytes, and %s has %d", pv.Bytes, pv.Path, found.Bytes)
 	case confirmed:
 		return Finding{Answer: Ours}
+	case pv.Bytes != found.Bytes:
+		return unclearDisk("the PV was made for a disk of %d bytes, and %s has %d", pv.Bytes, pv.Path, found.Bytes)
 	case pv.NodeUID != found.NodeUID:
 		return unclearDisk("the PV was made by the Node with the UID %s, and this one has the UID %s",
 			cmp.Or(pv.NodeUID, "none"), found.NodeUID)

@@ -66,7 +66,9 @@ func TestOfDisk(t *testing.T) {
 		{name: "confirmed by attachment", pv: func(p *RecordedDisk) { p.ID, p.Attachment, p.Confirmed = "", "", "boot/7" }, want: Ours},
 		{name: "confirmed in another boot", pv: func(p *RecordedDisk) { p.ID, p.Attachment, p.Confirmed = "", "", "boot0/7" }, want: Unclear},
 		{name: "confirmed, and replaced since", pv: func(p *RecordedDisk) { p.Confirmed = id }, found: func(d *Disk) { d.ID = other }, want: Foreign},
-		{name: "confirmed, of another size", pv: func(p *RecordedDisk) { p.Confirmed = id }, found: func(d *Disk) { d.Bytes = 1 }, want: Unclear},
+		{name: "confirmed, of another size", pv: func(p *RecordedDisk) { p.Confirmed = id }, found: func(d *Disk) { d.Bytes = 1 }, want: Ours},
+		{name: "confirmed in another boot, of another size", pv: func(p *RecordedDisk) { p.ID, p.Attachment, p.Confirmed = "", "", "boot0/7" },
+			found: func(d *Disk) { d.ID, d.Bytes = "", 1 }, want: Unclear, why: "100 bytes"},
 		{name: "a replacement is confirmed", pv: func(p *RecordedDisk) { p.Confirmed = other }, found: func(d *Disk) { d.ID = other }, want: Ours},
 	} {
 		t.Run(row.name, func(t *testing.T) {
