@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/advice"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/agents"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/cluster"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/fleet"
@@ -105,7 +106,7 @@ func diskTable(all []fleet.Disk) *view.Table {
 			state += " " + view.Bar(d.Wiped+d.Verified, 2*d.WipeBytes)
 		}
 		if d.Confirm != "" {
-			why += "; if it is the disk of the PV: kubectl annotate pv " + d.PV + " " + d.Confirm
+			why += "; " + advice.ConfirmDisk(d.Device)
 		}
 		if d.Unknown != "" {
 			why = d.Unknown

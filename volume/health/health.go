@@ -159,8 +159,8 @@ func exhausted(p Pool, st *unix.Statfs_t) (Problem, string) {
 		return Full, fmt.Sprintf("the filesystem of pool %s in %s is full: remove data, or give it more space", p.Name(),
 			p.Path())
 	case st.Files > 0 && st.Ffree == 0: // some, such as btrfs, count none
-		return NoInodes, fmt.Sprintf("the filesystem of pool %s in %s has no inodes left: remove files, or create it "+
-			"again with more inodes", p.Name(), p.Path())
+		return NoInodes, fmt.Sprintf("the filesystem of pool %s in %s has no inodes left: remove files, or move "+
+			"volumes to one with more inodes", p.Name(), p.Path())
 	}
 	return "", ""
 }

@@ -77,7 +77,7 @@ func ReadAll(pools, beside []Setting) ([]Report, error) {
 		r.Space = r.ledger.Beside(&r.statfs, others)
 		if r.Space.NoInodes {
 			r.Warnings = append(r.Warnings, "the filesystem has no free inodes, so no volume can be created: remove files, "+
-				"or create it again with more inodes")
+				"or move volumes to a filesystem with more inodes")
 		}
 		reports = append(reports, r.Report)
 	}

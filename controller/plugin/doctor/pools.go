@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/advice"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/cluster"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/fleet"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
@@ -49,7 +50,7 @@ func poolSpace(f *Facts) []finding {
 				contract.Size(s.Free), contract.Size(s.Total)), "free space, or add a disk: writes of pods fail"}}
 		case s.Available < s.Total/10:
 			return []finding{{Warning, object, fmt.Sprintf("pool %s has %s of %s available to new volumes", poolName(r),
-				contract.Size(s.Available), contract.Size(s.Total)), "delete volumes, or add a disk"}}
+				contract.Size(s.Available), contract.Size(s.Total)), advice.MakeRoom}}
 		}
 		return nil
 	})

@@ -11,6 +11,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/advice"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/cluster"
 )
 
@@ -43,7 +44,7 @@ func classes(f *Facts) []finding {
 	return all
 }
 
-const again = "a class cannot be edited: delete it and create it again"
+const again = advice.ReplaceClass
 
 func (f *Facts) class(c *storagev1.StorageClass) []finding {
 	bad := func(v Verdict, fix, format string, args ...any) []finding {
@@ -62,7 +63,7 @@ func (f *Facts) class(c *storagev1.StorageClass) []finding {
 	case len(f.Agents.Items) == 0: // the check of agents reports that
 		return nil
 	case !f.serves(c.Provisioner):
-		return bad(Critical, "set PROVISION or COMPAT of the agents so that they serve it, or delete the class",
+		return bad(Critical, "set PROVISION or COMPAT of the agents so that they serve it, or create a class of another provisioner",
 			"no agent serves its provisioner %s", c.Provisioner)
 	case dialect:
 		return nil

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/advice"
 )
 
 // Answer describes a claim.
@@ -94,7 +95,7 @@ func (e *explanation) deleting() {
 	since := age(e.Now, e.Claim.DeletionTimestamp.Time)
 	switch users := e.Users.Items; {
 	case len(users) > 0:
-		e.add(Cause, "delete the pod; Kubernetes removes the claim when no pod uses it",
+		e.add(Cause, advice.EndPod(&e.Claim, users[0].Name, e.PV.It),
 			"the claim was deleted %s ago, and pod %s uses it", since, users[0].Name)
 	default:
 		e.add(Cause, "", "the claim was deleted %s ago, and its finalizers %q keep it", since, e.Claim.Finalizers)

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/advice"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
 )
 
@@ -19,13 +21,12 @@ func (e *explanation) bound() {
 	pv, name := e.PV.It, e.Claim.Spec.VolumeName
 	switch {
 	case e.PV.Absent():
-		e.add(Cause, "restore the PV from a backup, or delete the claim and create it again for a new, empty volume",
-			"the claim names PV %s, which does not exist", name)
+		e.lost()
 		return
 	case pv == nil:
 		return
 	case pv.Spec.ClaimRef != nil && contract.ClaimUID(pv) != "" && contract.ClaimUID(pv) != string(e.Claim.UID):
-		e.add(Cause, "create the claim again without spec.volumeName, or give the PV to it: see \"Retained volumes\" in "+
+		e.add(Cause, "give the PV to this claim, or let another claim have its name: see \"Retained volumes\" in "+
 			"docs/operations.md", "PV %s is bound to claim %s/%s, not to this one", name, pv.Spec.ClaimRef.Namespace,
 			pv.Spec.ClaimRef.Name)
 		return
@@ -33,6 +34,39 @@ func (e *explanation) bound() {
 	e.where(pv)
 	e.volume(pv)
 	e.growing()
+}
+
+// lost explains a claim whose PV does not exist. Its data may: an agent that replaces the PV, or an
+// orphan, has it.
+func (e *explanation) lost() {
+	l := advice.Loss{Claim: &e.Claim, Nodes: e.Nodes, Agents: e.Agents, Pools: e.Pools, NoPools: e.NoPools}
+	if c := e.Class.It; c != nil {
+		l.Provisioner = c.Provisioner
+		if !isDialect(c.Provisioner) {
+			l.Pool = contract.PoolName(c.Parameters)
+		}
+	}
+	what := fmt.Sprintf("the claim names PV %s, which does not exist", e.Claim.Spec.VolumeName)
+	places := l.Places()
+	for _, p := range places {
+		e.add(Cause, p.Do(), "%s: %s", what, p.What())
+	}
+	if len(places) == 0 {
+		e.add(Cause, l.GiveUp(), "%s", what)
+	}
+}
+
+// reportedElsewhere reports whether another pool has the volume.
+func (e *explanation) reportedElsewhere(in inspect.Report, volume inspect.Volume) bool {
+	for _, p := range e.Pools {
+		for _, r := range p.Reports {
+			if r.Pool.ID != in.Pool.ID && slices.ContainsFunc(r.Volumes,
+				func(v inspect.Volume) bool { return v.PV == volume.PV && !v.Missing }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // where says on which node the volume is, and who chose the node.
@@ -88,7 +122,7 @@ func (e *explanation) recorded(r inspect.Report, v inspect.Volume) {
 	e.add(Note, "", "%s", strings.Join(facts, ", "))
 	switch {
 	case v.Missing:
-		e.add(Warning, "restore it from a backup, or delete the claim", "the directory of the volume is missing")
+		e.add(Warning, advice.Missing(r, v, e.reportedElsewhere(r, v)), "the directory of the volume is missing")
 	case v.Quota == 0 && r.Pool.NoQuotas != "":
 		e.add(Warning, "see docs/quotas.md", "no quota bounds what the volume takes: %s", r.Pool.NoQuotas)
 	case v.Quota > 0 && v.Used > v.Quota/10*9:

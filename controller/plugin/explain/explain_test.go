@@ -224,10 +224,20 @@ func TestCauses(t *testing.T) {
 		"recorded by the agent": {func(f *Facts) {
 			f.Events.Items = []corev1.Event{event("Warning", events.ProvisioningFailed, "the pool is not ready")}
 		}, "60s ago, event ProvisioningFailed of the claim: the pool is not ready", ""},
-		"PV missing":   {func(f *Facts) { f.volume(); f.PV.It = nil }, "the claim names PV pvc-c1, which does not exist", "restore the PV"},
+		"PV missing":         {func(f *Facts) { f.volume(); f.PV.It = nil }, "the claim names PV pvc-c1, which does not exist", "ask an administrator before you delete it (may not run commands"},
+		"PV missing, proven": {func(f *Facts) { f.volume(); f.PV.It = nil; f.asked(nil) }, "which does not exist", "delete the claim and create it again"},
+		"PV missing, an orphan": {func(f *Facts) {
+			f.volume()
+			f.PV.It = nil
+			f.asked(func(node int, r *inspect.Report) {
+				if node == 1 { // the node is not the one that the claim names
+					r.Volumes = []inspect.Volume{{Name: "pvc-c1", PV: "pvc-c1"}}
+				}
+			})
+		}, "its data is there: directory pvc-c1 of /var/hpvolumes/csi on node node-02", "orphans show pvc-c1"},
 		"another's PV": {func(f *Facts) { f.volume().Spec.ClaimRef.UID = "c2" }, "PV pvc-c1 is bound to claim shop/data, not to this one", "Retained volumes"},
 		"deleted, used": {func(f *Facts) { f.volume(); f.Claim.DeletionTimestamp = ptr.To(ago(time.Hour)) },
-			"the claim was deleted 60m ago, and pod db-0 uses it", "delete the pod"},
+			"the claim was deleted 60m ago, and pod db-0 uses it", "delete pod db-0 to have that; the data of PV pvc-c1 goes, too"},
 		"deleted, kept": {func(f *Facts) {
 			f.volume()
 			f.Users.Items, f.Claim.DeletionTimestamp, f.Claim.Finalizers = nil, ptr.To(ago(time.Hour)), []string{"x/y"}
@@ -376,6 +386,7 @@ func TestServing(t *testing.T) {
 		"the node": {func(*Facts) {}, 1}, "no node": {func(f *Facts) { f.Claim.Annotations = nil }, 2},
 		"a node that does not exist": {func(f *Facts) { f.Claim.Annotations[contract.AnnSelectedNode] = "node-09" }, 2},
 		"another provisioner":        {func(f *Facts) { f.Class.It.Provisioner = "other" }, 0},
+		"the PV is lost":             {func(f *Facts) { f.Claim.Spec.VolumeName, f.Agents.Items[1].Provisioners = "pvc-c1", nil }, 2},
 		"raw disks":                  {func(f *Facts) { f.Agents.Items[0].Process = cluster.DiskAgent }, 0},
 	} {
 		f := scene()

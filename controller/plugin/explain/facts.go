@@ -118,15 +118,17 @@ func isDialect(provisioner string) bool {
 }
 
 // serving returns the agents that could serve the claim: the one of its node, or all of its
-// provisioner if it has none, or one that does not exist.
+// provisioner if it has none, or one that does not exist. If its PV is lost, any agent could have
+// the data.
 func (f *Facts) serving() (all []cluster.Agent) {
 	node := f.node()
+	lost := f.Claim.Spec.VolumeName != "" && f.PV.Absent()
 	if f.nodeNamed(node) == nil && f.Nodes.Known() {
 		node = ""
 	}
 	for _, a := range f.Agents.Items {
-		if a.Process == cluster.NodeAgent && (node == "" || a.Node == node) &&
-			(f.Class.It == nil || a.Serves(f.Class.It.Provisioner)) {
+		if a.Process == cluster.NodeAgent && (lost || (node == "" || a.Node == node) &&
+			(f.Class.It == nil || a.Serves(f.Class.It.Provisioner))) {
 			all = append(all, a)
 		}
 	}

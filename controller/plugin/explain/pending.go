@@ -11,6 +11,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/nodechoice"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/advice"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/cluster"
 )
 
@@ -29,7 +30,7 @@ func (e *explanation) class() bool {
 	case name != "":
 		e.add(Cause, e.otherClasses(), "class %s does not exist", name)
 	case e.Claim.Spec.StorageClassName != nil:
-		e.add(Cause, "create a PV without a class for it, or create the claim again with a class",
+		e.add(Cause, "create a PV without a class for it, or "+advice.CreateAgain(&e.Claim, "a class"),
 			"the claim has the empty class, so nothing provisions a volume for it")
 	default:
 		e.add(Cause, e.otherClasses()+"; or make one the default with the annotation "+
@@ -50,8 +51,8 @@ func (e *explanation) otherClasses() string {
 	if len(names) == 0 {
 		return "create the class: see docs/storage-classes.md"
 	}
-	return "create the claim again with a class that the agents serve (" + events.Names(names, 10) +
-		"), or create the class"
+	return advice.CreateAgain(&e.Claim, "a class that the agents serve ("+events.Names(names, 10)+
+		"), or create the class")
 }
 
 // served returns the agents that serve the claims of a provisioner.
@@ -104,7 +105,7 @@ func (e *explanation) provisioners() string {
 
 // supported reports whether the claim and its class ask for what a directory can be.
 func (e *explanation) supported() bool {
-	const again = "create the claim again with what the message names"
+	again := advice.CreateAgain(&e.Claim, "what the message names")
 	c := e.Class.It
 	if _, err := contract.ParametersOf(c); err != nil {
 		e.add(Cause, "", "%v", err)

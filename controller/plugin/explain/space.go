@@ -2,7 +2,6 @@ package explain
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 
 	storagev1 "k8s.io/api/storage/v1"
@@ -11,6 +10,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/advice"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -41,7 +41,7 @@ func (e *explanation) space(j *Node) {
 	if j.Available != nil && *j.Available < e.answer.Size {
 		do := "free space on the node, or add a disk"
 		if *j.Available > 0 {
-			do = fmt.Sprintf("create the claim again with at most %s, or %s", contract.Size(*j.Available), do)
+			do = advice.CreateAgain(&e.Claim, "at most "+contract.Size(*j.Available)) + ", or " + do
 		}
 		j.lacks("space", do, "%s are requested, and %s are available in pool %s", contract.Size(e.answer.Size),
 			contract.Size(*j.Available), j.Pool)
@@ -52,7 +52,7 @@ func (e *explanation) space(j *Node) {
 func (e *explanation) reported(j *Node, r *inspect.Report) {
 	j.Pool, j.Available = r.Pool.Name, &r.Space.Available
 	if r.Space.NoInodes {
-		j.lacks("inodes", "remove small files, or create the filesystem again with more inodes",
+		j.lacks("inodes", advice.MoreInodes,
 			"the filesystem of pool %s has no free inodes", j.Pool)
 	}
 	if r.Pool.NoQuotas != "" && e.Class.It.Parameters[contract.QuotaParameter] == record.QuotaRequired.String() {

@@ -60,7 +60,7 @@ func (e *explanation) list(object string, all []corev1.Event) {
 		}
 		seen[event.Reason] = true
 		e.answer.Events = append(e.answer.Events, Event{Age: age(e.Now, cluster.Last(event)), Type: event.Type,
-			Reason: event.Reason, Object: object, Message: event.Message, Do: advice(event.Reason)})
+			Reason: event.Reason, Object: object, Message: event.Message, Do: askedBy(event.Reason)})
 	}
 }
 
@@ -69,9 +69,9 @@ func ofNode(all []corev1.Event) []corev1.Event {
 	return slices.DeleteFunc(slices.Clone(all), func(e corev1.Event) bool { return row(e.Reason) == nil })
 }
 
-// advice returns what the reference of events asks for at a reason. Links of the page are shown by
+// askedBy returns what the reference of events asks for at a reason. Links of the page are shown by
 // their text.
-func advice(reason string) string {
+func askedBy(reason string) string {
 	r := row(reason)
 	if r == nil {
 		return ""

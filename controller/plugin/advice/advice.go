@@ -1,0 +1,82 @@
+// Package advice has the texts of the plugin that ask for something that can destroy data, each as a
+// function whose arguments prove that it may be given, or as a constant that destroys nothing. Where they do not, the text names what to do
+// instead. A test of the module lists the destructive texts of all processes and pages.
+//
+//	lost.go    a claim whose PV does not exist
+//	advice.go  everything else
+package advice
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/plugin/agents"
+	"kubevirt.io/hostpath-provisioner/volume/inspect"
+	"kubevirt.io/hostpath-provisioner/volume/record"
+)
+
+// CreateAgain asks to create a claim again with another specification. A claim without a PV has no
+// data; for one with a PV it returns "".
+func CreateAgain(claim *corev1.PersistentVolumeClaim, with string) string {
+	if claim.Spec.VolumeName != "" {
+		return ""
+	}
+	return "create the claim again with " + with
+}
+
+// The texts whose only precondition is in their words.
+const (
+	// ReplaceClass is about a class. Classes have no data: volumes and their PVs stay as they are.
+	ReplaceClass = "a class cannot be edited: delete it and create it again; its volumes stay"
+	// MakeRoom is about a pool that is nearly full.
+	MakeRoom = "add a disk, or delete claims whose data is not needed any more"
+	// MoreInodes is about a filesystem without free inodes. To make a filesystem again destroys it.
+	MoreInodes = "remove small files, or move volumes to a filesystem with more inodes"
+)
+
+// ConfirmDisk is about a device that its agent cannot prove to be that of a PV. The agent prints the
+// annotation only if nothing contradicts it; it is "" otherwise.
+func ConfirmDisk(d agents.Device) string {
+	if d.Confirm == "" || d.PV == "" {
+		return ""
+	}
+	return "if it is the disk of the PV: kubectl annotate pv " + d.PV + " " + d.Confirm
+}
+
+// EndPod is about a pod that uses a claim which was deleted, and says what goes with it. The PV is
+// nil if it was not read.
+func EndPod(claim *corev1.PersistentVolumeClaim, pod string, pv *corev1.PersistentVolume) string {
+	if claim.DeletionTimestamp == nil {
+		return ""
+	}
+	do := fmt.Sprintf("when no pod uses the claim, Kubernetes removes it: delete pod %s to have that", pod)
+	switch {
+	case claim.Spec.VolumeName == "":
+		return do
+	case pv == nil:
+		return do + "; the data goes, too, unless the reclaim policy of the PV is Retain"
+	case pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain:
+		return do + "; the PV and its data stay, by the reclaim policy Retain"
+	}
+	return do + fmt.Sprintf("; the data of PV %s goes, too. To keep it, first run: kubectl patch pv %[1]s "+
+		`-p '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'`, pv.Name)
+}
+
+// Missing is about a volume whose directory is not at its place. Deleting the claim gives up nothing
+// only if the pool is open, so that it is the pool's own disk, the volume is not set aside in the
+// trash, and no other pool that was read has the volume.
+func Missing(r inspect.Report, v inspect.Volume, elsewhere bool) string {
+	switch {
+	case aside(v):
+		return "it is in the trash of the pool, set aside: see Orphans in docs/operations.md"
+	case elsewhere:
+		return "another pool has a volume of this PV: see docs/runbooks/HPPVolumesMissing.md before you change anything"
+	case !r.Pool.Held:
+		return "no process owns the pool, so its disk may not be mounted: see docs/runbooks/HPPPoolNotReady.md"
+	}
+	return "restore it from a backup, or delete the claim if the data is not needed"
+}
+
+// aside reports whether the directory of a volume is in the trash, and its deletion is not decided.
+func aside(v inspect.Volume) bool { return v.Missing && v.State == record.Deleting }
