@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 )
 
@@ -104,6 +105,15 @@ var provisionerSources = map[string]string{"": "PersistentVolumeClaim", "snapsho
 func Populated(claim *corev1.PersistentVolumeClaim) bool {
 	s := source(claim)
 	return s != nil && provisionerSources[ptr.Deref(s.APIGroup, "")] != s.Kind
+}
+
+// SourceOf returns the kind and the name of the claim's data source, zero values if it has none.
+func SourceOf(claim *corev1.PersistentVolumeClaim) (kind schema.GroupKind, name string) {
+	s := source(claim)
+	if s == nil {
+		return kind, ""
+	}
+	return schema.GroupKind{Group: ptr.Deref(s.APIGroup, ""), Kind: s.Kind}, s.Name
 }
 
 // source returns the claim's data source, nil if it has none. dataSourceRef can

@@ -74,6 +74,11 @@ func (f *Facts) unscheduled(message string) {
 	f.Users.Items[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: message}}
 }
 
+// importSource is that of a claim which CDI fills, as for every disk of a VM that is imported.
+func importSource() *corev1.TypedObjectReference {
+	return &corev1.TypedObjectReference{APIGroup: ptr.To("cdi.kubevirt.io"), Kind: "VolumeImportSource", Name: "import"}
+}
+
 // hostPath makes the class one of the hostPath provisioner, which the agents serve.
 func (f *Facts) hostPath(delayed bool) {
 	mode := storagev1.VolumeBindingImmediate
@@ -138,12 +143,18 @@ func TestCauses(t *testing.T) {
 		"missing class, none is served": {func(f *Facts) {
 			f.Claim.Spec.StorageClassName, f.Class.It, f.Classes.Items = ptr.To("fast"), nil, nil
 		}, "class fast does not exist", "docs/storage-classes.md"},
-		"another provisioner":     {func(f *Facts) { f.Class.It.Provisioner = "ebs.csi.aws.com" }, "provisioner ebs.csi.aws.com, which is none of these agents; they serve kubevirt.io.hostpath-provisioner", "another class"},
-		"no provisioner":          {func(f *Facts) { f.Class.It.Provisioner = "kubernetes.io/no-provisioner" }, "class local has no provisioner", "docs/raw-disks.md"},
-		"not served":              {func(f *Facts) { f.Class.It.Provisioner = contract.LocalPathProvisioner }, "no agent serves provisioner rancher.io/local-path of class local; the agents serve kubevirt.io.hostpath-provisioner", "PROVISION or COMPAT"},
-		"no agents":               {func(f *Facts) { f.Agents.Items = nil }, "no agent of hostpath-provisioner runs in this cluster", "docs/install.md"},
-		"wrong parameter":         {func(f *Facts) { f.Class.It.Parameters = map[string]string{"storagepool": "x"} }, `unknown parameters ["storagepool"]`, ""},
-		"access mode":             {func(f *Facts) { f.Claim.Spec.AccessModes[0] = corev1.ReadWriteMany }, "access mode ReadWriteMany is not supported", "create the claim again"},
+		"another provisioner": {func(f *Facts) { f.Class.It.Provisioner = "ebs.csi.aws.com" }, "provisioner ebs.csi.aws.com, which is none of these agents; they serve kubevirt.io.hostpath-provisioner", "another class"},
+		"no provisioner":      {func(f *Facts) { f.Class.It.Provisioner = "kubernetes.io/no-provisioner" }, "class local has no provisioner", "docs/raw-disks.md"},
+		"not served":          {func(f *Facts) { f.Class.It.Provisioner = contract.LocalPathProvisioner }, "no agent serves provisioner rancher.io/local-path of class local; the agents serve kubevirt.io.hostpath-provisioner", "PROVISION or COMPAT"},
+		"no agents":           {func(f *Facts) { f.Agents.Items = nil }, "no agent of hostpath-provisioner runs in this cluster", "docs/install.md"},
+		"wrong parameter":     {func(f *Facts) { f.Class.It.Parameters = map[string]string{"storagepool": "x"} }, `unknown parameters ["storagepool"]`, ""},
+		"access mode":         {func(f *Facts) { f.Claim.Spec.AccessModes[0] = corev1.ReadWriteMany }, "access mode ReadWriteMany is not supported", "create the claim again"},
+		"a copy of a claim": {func(f *Facts) {
+			f.Claim.Spec.DataSourceRef = &corev1.TypedObjectReference{Kind: "PersistentVolumeClaim", Name: "old"}
+		}, `PersistentVolumeClaim "old" is not supported`, "create the claim again"},
+		"a populator, no class": {func(f *Facts) {
+			f.Claim.Spec.DataSourceRef, f.Claim.Spec.StorageClassName, f.Class.It = importSource(), ptr.To("fast"), nil
+		}, "class fast does not exist", ""},
 		"block":                   {func(f *Facts) { f.Claim.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }, "volumeMode Block is not supported", ""},
 		"no consumer":             {func(f *Facts) { f.Claim.Annotations, f.Users.Items = nil, nil }, "class local waits for the first pod that uses the claim (WaitForFirstConsumer), and no pod does", "create a pod that uses it"},
 		"no consumer, hostPath":   {func(f *Facts) { f.hostPath(true); f.Claim.Annotations, f.Users.Items = nil, nil }, "and no pod does", "or annotate the claim with kubevirt.io/provisionOnNode: NODE"},
@@ -309,6 +320,11 @@ func TestNoCause(t *testing.T) {
 			f.volume()
 			f.Claim.Annotations = map[string]string{contract.AnnProvisionOnNode: "node-01"}
 		}, "the annotation kubevirt.io/provisionOnNode of the claim names the node"},
+		"a populator fills it": {func(f *Facts) { f.Claim.Spec.DataSourceRef = importSource() }, `note: VolumeImportSource "import" fills the volume`},
+		"a populator, no pod": {func(f *Facts) {
+			f.Claim.Annotations, f.Users.Items, f.Claim.Spec.DataSourceRef = nil, nil, importSource()
+		}, "note: the populator may wait for the first pod that uses the claim"},
+		"a populator filled it":      {func(f *Facts) { f.volume(); f.Claim.Spec.DataSourceRef = importSource() }, "note: its volume is on node node-01"},
 		"bound to a PV that existed": {func(f *Facts) { f.volume(); f.Claim.Annotations = nil }, "the claim was bound to a PV that existed"},
 		"bound, full": {func(f *Facts) {
 			f.volume()

@@ -17,7 +17,7 @@ import (
 
 // pending explains a claim without a PV. Each step returns false if the next ones make no sense.
 func (e *explanation) pending() {
-	_ = e.class() && e.provisioner() && e.supported() && e.place()
+	_ = e.class() && e.provisioner() && !e.populated() && e.supported() && e.place()
 }
 
 // class reports whether the claim has a class that exists.
@@ -101,6 +101,25 @@ func (e *explanation) provisioners() string {
 		return "none"
 	}
 	return strings.Join(all, ", ")
+}
+
+// populated explains a claim that a volume populator fills, and reports whether it is one. Agents
+// ignore it: the populator creates a claim of its own, and binds the filled PV to this one.
+func (e *explanation) populated() bool {
+	if !contract.Populated(&e.Claim) {
+		return false
+	}
+	kind, name := contract.SourceOf(&e.Claim)
+	object := fmt.Sprintf("%s %q", kind.Kind, name)
+	do := fmt.Sprintf("wait; kubectl -n %s describe %s.%s %s has its state, and the populator's claim is explained like "+
+		"any other (CDI names it prime-%s)", e.answer.Namespace, strings.ToLower(kind.Kind), kind.Group, name, e.Claim.UID)
+	if contract.Delayed(e.Class.It) && e.Users.Known() && e.pod() == nil && e.node() == "" {
+		e.add(Note, "create a pod that uses it, if nothing else does", "the populator may wait for the first pod that uses the "+
+			"claim (%s), and no pod does", storagev1.VolumeBindingWaitForFirstConsumer)
+	}
+	e.add(Note, do, "%s fills the volume: its populator binds a PV to this claim when it is done, and agents wait for that",
+		object)
+	return true
 }
 
 // supported reports whether the claim and its class ask for what a directory can be.
