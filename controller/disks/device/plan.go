@@ -258,7 +258,7 @@ func (f found) withoutPV(s *slot, names map[string]int) decision {
 		pv := f.touched(s)
 		reason = events.DeviceBusy
 		d.set(stop, Busy, fmt.Sprintf("PV %s, which names %s, was made for a disk that this device is, is a part of, or lies on. "+
-			"Leave the device out of %s, or delete the claim of the PV", pv.Name, localPath(pv), keyFilter))
+			"Leave the device out of %s until that PV is gone", pv.Name, localPath(pv), keyFilter))
 	case device.Identity == "" && len(device.Twins) > 0:
 		d.set(stop, Error, fmt.Sprintf("device %s reports the same ID %s: they are one disk by two paths, or two disks. "+
 			"Give each an ID of its own, use multipath, or leave one out of %s", device.Twins[0], device.ID, keyFilter))
