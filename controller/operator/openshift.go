@@ -20,7 +20,8 @@ func (r *wiring) keepConstraints(mgr ctrl.Manager) error {
 	return mgr.Add(&optional.Reconciler{Manager: mgr, Owner: &v1beta1.HostPathProvisioner{},
 		API: install.ConstraintsKind.GroupVersion(), Kinds: []schema.GroupVersionKind{install.ConstraintsKind},
 		Apply: func(ctx context.Context, through client.Client) error {
-			return errors.Join(r.applyOptional(ctx, through, r.Constraints), r.RemoveConstraints(ctx, through, install.OlderConstraints))
+			return errors.Join(r.applyOptional(ctx, through, r.Constraints),
+				r.RemoveConstraints(ctx, through, install.OlderConstraints))
 		}})
 }
 

@@ -43,6 +43,18 @@ const (
 	VolumeReleased          = "VolumeReleased"
 	VolumeResizeFailed      = "VolumeResizeFailed" // this and the next are those of the external resizer
 	VolumeResizeSuccessful  = "VolumeResizeSuccessful"
+
+	// Those of HostPathProvisioners. The names of the first are the existing operator's.
+	CreateResourceSuccess = "CreateResourceSuccess"
+	CreateResourceFailed  = "CreateResourceFailed"
+	UpdateResourceSuccess = "UpdateResourceSuccess"
+	UpdateResourceFailed  = "UpdateResourceFailed"
+	ReplaceResourceFailed = "ReplaceResourceFailed"
+	ResourceContested     = "ResourceContested"
+	AnotherInstallation   = "AnotherInstallation"
+	PoolUnmounted         = "PoolUnmounted"
+	PoolNotUnmounted      = "PoolNotUnmounted"
+	TemplateNodeUnused    = "TemplateNodeUnused"
 )
 
 // Reason describes the events of one reason.
@@ -188,4 +200,31 @@ var reasons = []Reason{
 		Action: "attach the disk again, or delete the claim and the PV"},
 	{Name: DeviceWithdrawn, Type: "Normal", Object: "PV",
 		When: "the PV of a disk had no claim and is deleted: the device is gone, or its node offers none any more"},
+	{Name: CreateResourceSuccess, Type: "Normal", Object: "HostPathProvisioner",
+		When: "the operator created an object"},
+	{Name: CreateResourceFailed, Type: "Warning", Object: "HostPathProvisioner",
+		When:   "the operator cannot create an object",
+		Action: "do what the message says; the operator tries again"},
+	{Name: UpdateResourceSuccess, Type: "Normal", Object: "HostPathProvisioner",
+		When: "the operator changed an object, or repaired it"},
+	{Name: UpdateResourceFailed, Type: "Warning", Object: "HostPathProvisioner",
+		When:   "the operator cannot change an object",
+		Action: "do what the message says; the operator tries again"},
+	{Name: ReplaceResourceFailed, Type: "Warning", Object: "HostPathProvisioner",
+		When:   "an object cannot be changed as it should be, and the operator cannot delete it to create it again",
+		Action: "do what the message says; the operator tries again"},
+	{Name: ResourceContested, Type: "Warning", Object: "HostPathProvisioner",
+		When:   "another program or an admission webhook changes an object again after each repair",
+		Action: "end these changes; the message names field managers that may be their source"},
+	{Name: AnotherInstallation, Type: "Warning", Object: "HostPathProvisioner",
+		When:   "an installation in another namespace serves the cluster; the operator does nothing",
+		Action: "remove one of the two"},
+	{Name: PoolUnmounted, Type: "Normal", Object: "HostPathProvisioner",
+		When: "the disk of a pool on claims, which is no longer wanted there, is unmounted on a node"},
+	{Name: PoolNotUnmounted, Type: "Warning", Object: "HostPathProvisioner",
+		When:   "such a disk stays mounted: something uses it, or its node is not ready",
+		Action: "end the use that the message names; see [claim-pools.md](../claim-pools.md)"},
+	{Name: TemplateNodeUnused, Type: "Warning", Object: "HostPathProvisioner",
+		When:   "no capacity is published for a template node, because no storage class of its pool is checked by the scheduler",
+		Action: "create such a class, or change the pool; see [autoscaling.md](../autoscaling.md)"},
 }

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	reasons "kubevirt.io/hostpath-provisioner/controller/kube/events"
 )
 
 // Owner is the field owner of all that the operator applies.
@@ -28,6 +30,13 @@ const (
 	updated   outcome = "Update"
 	replaced  outcome = "Replace" // deleted; the next pass creates it
 	delayed   outcome = "Delay"   // others change the object again and again; a later pass writes it
+)
+
+// The reasons of events of what was done, and of what failed. An outcome without one has no event.
+var (
+	succeeded = map[outcome]string{created: reasons.CreateResourceSuccess, updated: reasons.UpdateResourceSuccess}
+	failed    = map[outcome]string{created: reasons.CreateResourceFailed, updated: reasons.UpdateResourceFailed,
+		replaced: reasons.ReplaceResourceFailed}
 )
 
 // Applier makes objects of the cluster the desired ones. It writes under one field owner, records
@@ -62,12 +71,12 @@ func (a Applier) Apply(ctx context.Context, about client.Object,
 			return err
 		}
 		if err != nil {
-			reason := cmp.Or(string(did), "Update") + "ResourceFailed"
+			reason := cmp.Or(failed[did], reasons.UpdateResourceFailed)
 			a.events.Eventf(about, want, corev1.EventTypeWarning, reason, "Reconcile", "%v", err)
 			return err
 		}
-		if did == created || did == updated {
-			a.events.Eventf(about, want, corev1.EventTypeNormal, string(did)+"ResourceSuccess", "Reconcile",
+		if reason := succeeded[did]; reason != "" {
+			a.events.Eventf(about, want, corev1.EventTypeNormal, reason, "Reconcile",
 				"%sd %s %s", did, want.GetKind(), want.GetName())
 		}
 	}
@@ -136,7 +145,7 @@ func (a Applier) unlessContested(about client.Object, want, have *unstructured.U
 	write func() error) (outcome, error) {
 	if wait, first := a.contest.admit(want, a.now()); wait > 0 {
 		if first {
-			a.events.Eventf(about, want, corev1.EventTypeWarning, "ResourceContested", "Reconcile", "%s",
+			a.events.Eventf(about, want, corev1.EventTypeWarning, reasons.ResourceContested, "Reconcile", "%s",
 				contested(want, have, wait))
 		}
 		return delayed, nil

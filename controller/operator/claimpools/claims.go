@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
 )
 
@@ -45,7 +46,8 @@ func (r *Reconciler) claim(ctx context.Context, p objects.Pool,
 	return claim, problem, err
 }
 
-func (r *Reconciler) create(ctx context.Context, p objects.Pool, name string) (*corev1.PersistentVolumeClaim, string, error) {
+func (r *Reconciler) create(ctx context.Context, p objects.Pool,
+	name string) (*corev1.PersistentVolumeClaim, string, error) {
 	if p.Template == nil {
 		return nil, "claim " + name + " is gone", nil
 	}
@@ -61,7 +63,7 @@ func (r *Reconciler) create(ctx context.Context, p objects.Pool, name string) (*
 	case err != nil:
 		return nil, "", fmt.Errorf("create claim %s: %w", name, err)
 	}
-	r.Event(claim, corev1.EventTypeNormal, "CreateResourceSuccess", "Created claim "+name)
+	r.Event(claim, corev1.EventTypeNormal, events.CreateResourceSuccess, "Created claim "+name)
 	return claim, "", nil
 }
 
@@ -82,7 +84,7 @@ func (r *Reconciler) raiseRequest(ctx context.Context, claim *corev1.PersistentV
 	if err != nil {
 		return "", fmt.Errorf("raise the request of claim %s: %w", claim.Name, err)
 	}
-	r.Event(claim, corev1.EventTypeNormal, "UpdateResourceSuccess",
+	r.Event(claim, corev1.EventTypeNormal, events.UpdateResourceSuccess,
 		fmt.Sprintf("Raised claim %s from %s to %s", claim.Name, &have, &want))
 	return "", nil
 }

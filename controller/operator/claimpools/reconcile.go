@@ -60,7 +60,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, w objects.Desired) (Result, 
 		if wanted[name] || !w.Settled && w.Names(h) {
 			continue
 		}
-		if err := r.Retire(ctx, &found.Result, release.Retired{Name: name, Holder: h, Deployment: have[name]}, w); err != nil {
+		old := release.Retired{Name: name, Holder: h, Deployment: have[name]}
+		if err := r.Retire(ctx, &found.Result, old, w); err != nil {
 			return found, errors.Join(err, r.Save(ctx))
 		}
 	}

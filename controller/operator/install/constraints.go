@@ -33,7 +33,8 @@ func (r *Reconciler) RemoveConstraints(ctx context.Context, from client.Reader, 
 	o.SetGroupVersionKind(ConstraintsKind)
 	err := from.Get(ctx, client.ObjectKey{Name: name}, o)
 	switch {
-	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err) || err == nil && o.GetLabels()[apply.ManagedBy] != apply.Owner:
+	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err),
+		err == nil && o.GetLabels()[apply.ManagedBy] != apply.Owner:
 		return nil
 	case err != nil:
 		return fmt.Errorf("read SecurityContextConstraints %s: %w", name, err)

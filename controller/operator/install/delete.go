@@ -209,9 +209,12 @@ func (r *Reconciler) removeAll(ctx context.Context, cr *v1beta1.HostPathProvisio
 
 // inUse lists the PVs of the provisioners, and the pods with inline volumes of the driver.
 func (r *Reconciler) inUse(ctx context.Context) (found []string, err error) {
-	if err := r.installed().EachProvisioned(ctx, func(pv *corev1.PersistentVolume) { found = append(found, "PV "+pv.Name) }); err != nil {
+	err = r.installed().EachProvisioned(ctx, func(pv *corev1.PersistentVolume) { found = append(found, "PV "+pv.Name) })
+	if err != nil {
 		return nil, err
 	}
-	err = r.installed().EachInline(ctx, func(pod *corev1.Pod, _ []string) { found = append(found, "pod "+pod.Namespace+"/"+pod.Name) })
+	err = r.installed().EachInline(ctx, func(pod *corev1.Pod, _ []string) {
+		found = append(found, "pod "+pod.Namespace+"/"+pod.Name)
+	})
 	return found, err
 }

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 )
 
 // TestReasonsAreInThePage compares the reasons of conditions and events with docs/operator.md.
@@ -90,6 +92,9 @@ func reasonsIn(n ast.Node) (all []string) {
 	for _, part := range parts {
 		if sum, ok := part.(*ast.BinaryExpr); ok {
 			part = sum.Y
+		}
+		if constant, ok := part.(*ast.SelectorExpr); ok && slices.ContainsFunc(events.Reasons(), func(r events.Reason) bool { return r.Name == constant.Sel.Name }) {
+			all = append(all, constant.Sel.Name)
 		}
 		if literal, ok := part.(*ast.BasicLit); ok && literal.Kind == token.STRING {
 			if text, err := strconv.Unquote(literal.Value); err == nil && word.MatchString(text) {

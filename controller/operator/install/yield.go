@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 )
 
@@ -18,8 +19,9 @@ func (r *Reconciler) yieldTo(namespace string, cr *v1beta1.HostPathProvisioner, 
 		return reconcile.Result{}, err
 	}
 	message := fmt.Sprintf("the operator in namespace %s does nothing, because namespace %s has another "+
-		"installation, whose account ClusterRoleBinding %s names: remove one of the two", r.Namespace, namespace, installed.BindingName)
+		"installation, whose account ClusterRoleBinding %s names: remove one of the two", r.Namespace, namespace,
+		installed.BindingName)
 	klog.InfoS("Another installation serves this cluster", "reason", message)
-	r.Events.Eventf(cr, nil, corev1.EventTypeWarning, "AnotherInstallation", "Reconcile", "%s", message)
+	r.Events.Eventf(cr, nil, corev1.EventTypeWarning, events.AnotherInstallation, "Reconcile", "%s", message)
 	return reconcile.Result{RequeueAfter: installed.YieldInterval}, nil
 }

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	reasons "kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 )
@@ -107,7 +108,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 // put applies the object if the cluster's, nil if there is none, differs.
 func (r *Reconciler) put(ctx context.Context, cr *v1beta1.HostPathProvisioner,
 	want, have *storagev1.CSIStorageCapacity) error {
-	did := "Create"
+	did, reason, failed := "Create", reasons.CreateResourceSuccess, reasons.CreateResourceFailed
 	switch {
 	case have == nil:
 	case same(want, have), have.DeletionTimestamp != nil: // once it is gone, it is created again
@@ -115,17 +116,18 @@ func (r *Reconciler) put(ctx context.Context, cr *v1beta1.HostPathProvisioner,
 	case !sameKey(want, have): // its deletion brings the next call
 		return r.remove(ctx, have)
 	default:
-		did = "Update"
+		did, reason, failed = "Update", reasons.UpdateResourceSuccess, reasons.UpdateResourceFailed
 	}
 	_, err := r.Live.StorageV1().CSIStorageCapacities(want.Namespace).Apply(ctx, toApply(want),
 		metav1.ApplyOptions{FieldManager: r.Owner, Force: true})
 	if err != nil {
 		err = fmt.Errorf("publish the capacity of template node %s for class %s: %w", want.Labels[labelTemplate],
 			want.StorageClassName, err)
-		r.Events.Eventf(cr, nil, corev1.EventTypeWarning, did+"ResourceFailed", "Reconcile", "%v", err)
+		reason = failed
+		r.Events.Eventf(cr, nil, corev1.EventTypeWarning, reason, "Reconcile", "%v", err)
 		return err
 	}
-	r.Events.Eventf(cr, nil, corev1.EventTypeNormal, did+"ResourceSuccess", "Reconcile", "%sd CSIStorageCapacity %s",
+	r.Events.Eventf(cr, nil, corev1.EventTypeNormal, reason, "Reconcile", "%sd CSIStorageCapacity %s",
 		did, want.Name)
 	return nil
 }
@@ -148,7 +150,7 @@ func (r *Reconciler) remove(ctx context.Context, o *storagev1.CSIStorageCapacity
 func (r *Reconciler) announceUnused(cr *v1beta1.HostPathProvisioner, unused []string) {
 	names := strings.Join(unused, ", ")
 	if names != "" && names != r.unused {
-		r.Events.Eventf(cr, nil, corev1.EventTypeWarning, "TemplateNodeUnused", "Reconcile", "%s",
+		r.Events.Eventf(cr, nil, corev1.EventTypeWarning, reasons.TemplateNodeUnused, "Reconcile", "%s",
 			"no capacity is published for template nodes "+names+": no storage class of their pool binds with "+
 				"WaitForFirstConsumer. Create one, or change the pool")
 	}

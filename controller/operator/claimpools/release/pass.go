@@ -73,7 +73,8 @@ func (p *Pass) RecordOf(d *appsv1.Deployment) poolrecord.Holder {
 	if h, found := p.Record.Holders[d.Name]; found {
 		return h
 	}
-	h := poolrecord.Holder{Pool: objects.PoolOf(d), Node: objects.NodeOf(d), Path: objects.PathOf(d), ClaimUID: objects.ClaimOf(d)}
+	h := poolrecord.Holder{Pool: objects.PoolOf(d), Node: objects.NodeOf(d), Path: objects.PathOf(d),
+		ClaimUID: objects.ClaimOf(d)}
 	if !poolrecord.IsPath(h.Path) {
 		h.Path = ""
 	}

@@ -18,6 +18,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
@@ -82,7 +83,7 @@ func (p *Pass) Retire(ctx context.Context, found *Result, h Retired,
 	case node == nil || h.Path == "":
 		return p.forget(ctx, h)
 	case !contract.NodeReady(node) && w.Deleted:
-		p.Event(h.about(p.Resource), corev1.EventTypeWarning, "PoolNotUnmounted",
+		p.Event(h.about(p.Resource), corev1.EventTypeWarning, events.PoolNotUnmounted,
 			fmt.Sprintf("node %s is not ready: %s stays mounted there until the node restarts", h.Node, h.Path))
 		return p.forget(ctx, h)
 	case h.Deployment == nil: // someone deleted it, and the Job needs it
@@ -117,7 +118,8 @@ func (p *Pass) retain(ctx context.Context, found *Result, h Retired, why string,
 	}
 	if w.Deleted && len(h.Deployment.OwnerReferences) > 0 {
 		patch["metadata"] = map[string]any{"ownerReferences": nil}
-		p.Event(h.Deployment, corev1.EventTypeWarning, "PoolNotUnmounted", h.place()+" stays mounted, by Deployment "+h.Name+": "+why)
+		p.Event(h.Deployment, corev1.EventTypeWarning, events.PoolNotUnmounted,
+			h.place()+" stays mounted, by Deployment "+h.Name+": "+why)
 	}
 	return p.patch(ctx, h.Deployment, patch)
 }
@@ -170,7 +172,7 @@ func (p *Pass) outcome(ctx context.Context, h Retired, job *batchv1.Job) (left s
 	how, at, message := jobResult(job)
 	switch how {
 	case batchv1.JobComplete:
-		p.Event(h.Deployment, corev1.EventTypeNormal, "PoolUnmounted", "unmounted "+place)
+		p.Event(h.Deployment, corev1.EventTypeNormal, events.PoolUnmounted, "unmounted "+place)
 		return "", p.forget(ctx, h)
 	case batchv1.JobFailed:
 		why, err := p.failureOf(ctx, job, message)
@@ -178,7 +180,7 @@ func (p *Pass) outcome(ctx context.Context, h Retired, job *batchv1.Job) (left s
 			return "", err
 		}
 		if p.Now().Sub(at.Time) > retryAfter {
-			p.Event(h.Deployment, corev1.EventTypeWarning, "PoolNotUnmounted", place+": "+why+"; trying again")
+			p.Event(h.Deployment, corev1.EventTypeWarning, events.PoolNotUnmounted, place+": "+why+"; trying again")
 			err = p.remove(ctx, job)
 		}
 		return place + ": " + why, err
@@ -225,7 +227,8 @@ func (p *Pass) scaleDown(ctx context.Context, h Retired) (bool, error) {
 		return false, nil
 	}
 	var pods corev1.PodList
-	err := p.Live.List(ctx, &pods, client.InNamespace(p.Namespace), client.MatchingLabels{objects.HolderLabel: objects.LabelOf(h.Pool)})
+	err := p.Live.List(ctx, &pods, client.InNamespace(p.Namespace),
+		client.MatchingLabels{objects.HolderLabel: objects.LabelOf(h.Pool)})
 	if err != nil {
 		return false, fmt.Errorf("list the pods of %s: %w", d.Name, err)
 	}

@@ -70,7 +70,8 @@ func (p *Pass) MayEnd(ctx context.Context, h poolrecord.Holder, node *corev1.Nod
 func (p *Pass) moves(h poolrecord.Holder, w objects.Desired) bool {
 	return slices.ContainsFunc(w.Pools, func(to objects.Pool) bool {
 		at := func(other poolrecord.Holder) bool { return other.Pool == to.Name && other.Path == to.Path }
-		return to.Name == h.Pool && to.Path != h.Path && !slices.ContainsFunc(slices.Collect(maps.Values(p.Record.Holders)), at)
+		return to.Name == h.Pool && to.Path != h.Path &&
+			!slices.ContainsFunc(slices.Collect(maps.Values(p.Record.Holders)), at)
 	})
 }
 
