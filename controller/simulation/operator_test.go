@@ -25,9 +25,9 @@ func TestInstalled(t *testing.T) {
 			"claim c1 node-01 c-keep 1Mi", "wait 1m"}},
 		{"BYTES", []string{install, settled, "claim c1 node-01 b-keep 1Mi", "wait 1m", "delete disk node-01/b", "wait 1m",
 			"operator version v1", "wait 10m"}},
-		{"SETTING", []string{install, settled, "setting PV_RECLAIM_POLICY Retain", settled,
+		{"", []string{install, settled, "setting PV_RECLAIM_POLICY Retain", settled,
 			"setting PV_RECLAIM_POLICY retain", settled, "claim c1 node-01 a-keep 1Mi", "wait 1m"}},
-		{"GRACE", []string{install, settled, "claim c1 node-01 a-release 1Mi", "wait 1m", "setting nodeGoneGrace 24 h",
+		{"", []string{install, settled, "claim c1 node-01 a-release 1Mi", "wait 1m", "setting nodeGoneGrace 24 h",
 			"node delete node-01", "wait 30m"}},
 	} {
 		r := c.run(simulation.Run{Seed: 1, Words: row.words})

@@ -131,30 +131,32 @@ func (r *Reconciler) install(ctx context.Context, cr *v1beta1.HostPathProvisione
 
 // applyAgents brings the agents and the disks of their pools to what the resource asks for:
 //
-//  1. remove agents of an older operator, or of a DaemonSet that is replaced, so that no node has
-//     two;
-//  2. write down in the operator's record which pools there are to be, and what is kept for
+//  1. write down in the operator's record which pools there are to be, and what is kept for
 //     volumes;
+//  2. remove agents of an older operator, or of a DaemonSet that is replaced, so that no node has
+//     two;
 //  3. apply the agents' objects;
 //  4. judge the agents, which 3 may have changed;
 //  5. mount the disks of pools for the agents that run, and unmount those of which no agent is
 //     left.
 //
-// A step begins when the one before has succeeded, and 3 and 5 wait until 1 is done.
+// A step begins when the one before has succeeded, and 3 and 5 wait until 2 is done. 2 and 3 are
+// left out while a setting cannot be read for which the agents stay as they are.
 func (r *Reconciler) applyAgents(ctx context.Context, cr *v1beta1.HostPathProvisioner) (l plan, a agents, err error) {
-	waiting, without, err := r.removeFormer(ctx)
-	if err != nil {
-		return l, a, err
-	}
 	if l.Layout, err = r.layouts.Read(ctx, r.installed(), cr); err != nil {
 		return l, a, err
 	}
 	if err = l.Save(ctx, r.Client); err != nil {
 		return l, a, err
 	}
-	l.without = without
+	var waiting string
+	if !l.Withheld {
+		if waiting, l.without, err = r.removeFormer(ctx); err != nil {
+			return l, a, err
+		}
+	}
 	var written int64
-	if waiting == "" {
+	if waiting == "" && !l.Withheld {
 		if written, err = r.applyLayout(ctx, cr, l); err != nil {
 			return l, a, err
 		}

@@ -24,7 +24,7 @@ const listed = 10
 func (r *Reconciler) judge(cr *v1beta1.HostPathProvisioner, l plan, a agents) v1beta1.HostPathProvisionerStatus {
 	status := *cr.Status.DeepCopy()
 	status.OperatorVersion, status.TargetVersion = r.Version, r.Version
-	ready := a.waiting == "" && a.Complete()
+	ready := a.waiting == "" && !l.Withheld && a.Complete()
 	if ready {
 		status.ObservedVersion = r.Version
 	}

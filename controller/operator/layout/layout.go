@@ -31,9 +31,11 @@ type Layout struct {
 	Retained []string
 	// Record is the operator's own, with what the layout has.
 	Record *poolrecord.Record
-	// Tuned are the settings of the ConfigMap, and Invalid is what is wrong with the others.
+	// Tuned are the settings that apply, and Invalid is what is wrong with the ConfigMap.
 	Tuned   map[string]string
 	Invalid []string
+	// Withheld is set if the agents stay as they are until a setting can be read.
+	Withheld bool
 
 	// templates are those of pools on claims.
 	templates map[poolrecord.Pool]*corev1.PersistentVolumeClaimSpec

@@ -56,7 +56,9 @@ func (r *Reader) Read(ctx context.Context, from installed.Reader,
 	}
 	l.updateRecord(had, running)
 	settings, err := Settings(ctx, from)
-	l.Tune(settings)
+	if err == nil {
+		l.Tune(settings)
+	}
 	return l, err
 }
 

@@ -36,8 +36,10 @@ func Settings(ctx context.Context, from installed.Reader) (map[string]string, er
 // defaultNodeGoneGrace is the setting's value if it is not set.
 const defaultNodeGoneGrace = 5 * time.Minute
 
-// NodeGoneGrace returns the setting, or the default if it is not set or invalid. It returns an
-// error if another installation serves the cluster, whose setting may be longer.
+// NodeGoneGrace returns the setting, its last valid value if it cannot be read, or the default if it
+// is not set. It returns an error, so that nothing is given up, if none of these is known, if the
+// ConfigMap has a key that may be this one misspelt, or if another installation serves the cluster,
+// whose setting may be longer.
 func NodeGoneGrace(ctx context.Context, from installed.Reader) (time.Duration, error) {
 	if namespace, err := from.Other(ctx); err != nil || namespace != "" {
 		return 0, cmp.Or(err, fmt.Errorf("the installation in namespace %s handles volumes of nodes that are gone",
@@ -47,16 +49,34 @@ func NodeGoneGrace(ctx context.Context, from installed.Reader) (time.Duration, e
 	if err != nil {
 		return 0, err
 	}
-	valid, _ := parseConfigMap(data)
-	if d, err := time.ParseDuration(valid[graceKey]); err == nil {
+	p := parseConfigMap(data, nil)
+	if len(p.problems) > 0 { // the record is read only if it may matter
+		record, err := poolrecord.Read(ctx, from.Live, from.Namespace)
+		if err != nil {
+			return 0, err
+		}
+		p = parseConfigMap(data, record.Settings)
+	}
+	if p.graceUnknown {
+		return 0, fmt.Errorf("no volume of a lost node is given up: %s", strings.Join(p.problems, "; "))
+	}
+	if d, err := time.ParseDuration(p.values[graceKey]); err == nil {
 		return d, nil
 	}
 	return defaultNodeGoneGrace, nil
 }
 
-// Tune adds the settings of the ConfigMap to the layout.
+// Tune adds the settings of the ConfigMap to the layout, and to its record the valid values.
 func (l *Layout) Tune(data map[string]string) {
-	l.Tuned, l.Invalid = parseConfigMap(data)
+	var last map[string]string
+	if l.Record != nil {
+		last = l.Record.Settings
+	}
+	p := parseConfigMap(data, last)
+	l.Tuned, l.Invalid, l.Withheld = p.values, p.problems, p.withheld
+	if l.Record != nil {
+		l.Record.Settings = p.last
+	}
 	if l.PVDir == "" && l.Migrates() {
 		l.Invalid = append(l.Invalid, fmt.Sprintf("ConfigMap %s: %s is %q; set it to off, or use spec.pathConfig: only "+
 			"then there are hostPath volumes",

@@ -31,6 +31,9 @@ type Content struct {
 	Offer
 	// Holders are the disks that are mounted, by the names of their Deployments.
 	Holders map[string]Holder `json:"holders,omitempty"`
+	// Settings are the last valid values of the ConfigMap with settings. They apply while a value
+	// cannot be read.
+	Settings map[string]string `json:"settings,omitempty"`
 }
 
 // Record is the record as it was read. It is not written if it has changed since.
