@@ -30,7 +30,7 @@ func (s *session) df(ctx context.Context) error {
 	}
 	f, nodes := s.fleet(ctx)
 	if s.isData() {
-		return view.Data(s.Out, s.output, nodes)
+		return view.Data(s.Out, s.output, List[fleet.Node]{Items: nodes, Missing: missing(nodes, &f), Unknown: unknowns(&f)})
 	}
 	t := &view.Table{Columns: view.Columns("NODE", "POOL", "SIZE>", "USED>", "FREE>", "ALLOCATED>", "AVAILABLE>", "USE",
 		"+PATH")}

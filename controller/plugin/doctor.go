@@ -22,8 +22,8 @@ func (s *session) doctorCommand() *cobra.Command {
 		Long: "doctor checks agents, pools, classes, volumes and the cluster, and says what will hurt and how to mend it.\n" +
 			"What cannot be read is unknown, never ok.\n\n" +
 			"It exits with 0 if it found nothing, with 1 if there are warnings or something is unknown, and with 2 if\n" +
-			"something is critical. With --fail-on=critical warnings and unknowns exit with 0, too. Without an answer of the\n" +
-			"API server it exits with 1.\n\n" +
+			"something is critical. With --fail-on=critical warnings exit with 0, too. Without an answer of the API server it\n" +
+			"exits with 1 and prints no rows.\n\n" +
 			"Permissions: list nodes, csinodes, csidrivers, storageclasses, persistentvolumes, csistoragecapacities,\n" +
 			"hostpathprovisioners, and persistentvolumeclaims, pods and daemonsets of all namespaces; list leases in the\n" +
 			"namespace kube-node-lease and events in the agents' namespace; create subjectaccessreviews; in the agents'\n" +
@@ -57,18 +57,18 @@ func (s *session) doctor(ctx context.Context, failOn string, measure bool) error
 	if err := s.printDiagnosis(rows); err != nil {
 		return err
 	}
-	if code := exitCode(doctor.Worst(rows), failOn); code != 0 {
+	if code := exitCode(rows, failOn); code != 0 {
 		return &ExitError{Code: code, Err: errQuiet}
 	}
 	return nil
 }
 
-// exitCode returns the code of the worst verdict.
-func exitCode(worst doctor.Verdict, failOn string) int {
+// exitCode returns the code of the rows. What is unknown may be critical, so it is never 0.
+func exitCode(rows []doctor.Row, failOn string) int {
 	switch {
-	case worst == doctor.Critical:
+	case doctor.Has(rows, doctor.Critical):
 		return 2
-	case worst != doctor.OK && failOn == string(doctor.Warning):
+	case doctor.Has(rows, doctor.Unknown), doctor.Has(rows, doctor.Warning) && failOn == string(doctor.Warning):
 		return 1
 	}
 	return 0

@@ -31,6 +31,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/doctor"
 )
 
 // standIn is an API server that has an installation on one node, and records what it is asked. It
@@ -338,14 +339,20 @@ func rules(t *testing.T, file string) map[string]bool {
 }
 
 func TestExitCodesOfDoctor(t *testing.T) {
+	warning := []doctor.Row{{Verdict: doctor.Warning}, {Verdict: doctor.OK}}
+	for failOn, want := range map[string]int{"warning": 1, "critical": 0} {
+		if code := exitCode(warning, failOn); code != want {
+			t.Errorf("a warning, for %s: %d", failOn, code)
+		}
+	}
 	for _, row := range []struct {
 		name, refuse, failOn string
 		code                 int
 	}{
 		{"a warning", "", "warning", 1},
-		{"a warning, for critical", "", "critical", 0},
+		{"a warning, and the agents were not asked, for critical", "", "critical", 1},
 		{"unknown", "list /nodes", "warning", 1},
-		{"unknown, for critical", "list /nodes", "critical", 0},
+		{"unknown, for critical", "list /nodes", "critical", 1},
 	} {
 		s := newStandIn(t)
 		s.objects["pods"] = s.objects["pods"][:1] // of the agent that is ready

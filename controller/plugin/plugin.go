@@ -68,6 +68,9 @@ func Command(version string, streams genericiooptions.IOStreams) *cobra.Command 
 	s.complete(root)
 	for _, c := range root.Commands() {
 		c.Args = described(c.Args)
+		for _, each := range append(c.Commands(), c) {
+			each.RunE = s.answered(each.RunE)
+		}
 	}
 	return root
 }

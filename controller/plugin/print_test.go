@@ -85,13 +85,16 @@ func TestPrintStatus(t *testing.T) {
 		{StorageClassName: "csi", Capacity: ptr.To(resource.MustParse("10Gi")), NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{contract.TopologyNode: "node-01"}}},
 		{StorageClassName: "csi", Capacity: ptr.To(resource.MustParse("100Gi")), NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{"cluster-autoscaler.kubernetes.io/template-node": "true"}}},
 	}
-	nodes := fleet.Of(&f)
-	is(t, summary(&f, nodes), "2 of 3 agents ready, 1 pool, 2 volumes, 8Gi of 20Gi allocated")
+	nodes, answered := fleet.Of(&f), f.Pools[0]
+	is(t, summary(&f, nodes), "2 of 3 agents ready, 1 pool, 2 volumes, 8Gi of 20Gi allocated, not all pools of 1 agent known")
+	f.Pools[0].Reports, f.Pools[0].Problem = nil, "no answer within 300ms (--timeout)"
+	is(t, summary(&f, fleet.Of(&f)), "2 of 3 agents ready, pools unknown")
+	f.Pools[0] = answered
 
 	var out bytes.Buffer
 	s := &session{style: view.Style{}}
 	s.Out = &out
-	if err := statusTable(nodes).Print(&out, s.style); err != nil {
+	if err := statusTable(nodes, true).Print(&out, s.style); err != nil {
 		t.Fatal(err)
 	}
 	s.printProblems(nodes, []string{"may not list storageclasses"})
@@ -109,7 +112,7 @@ node-04   yes     none        -             -           -           -      -   -
   ? unknown: may not list storageclasses
 `)
 	out.Reset()
-	if err := statusTable(nodes[:1]).Print(&out, view.Style{Wide: true, NoHeaders: true}); err != nil {
+	if err := statusTable(nodes[:1], true).Print(&out, view.Style{Wide: true, NoHeaders: true}); err != nil {
 		t.Fatal(err)
 	}
 	is(t, out.String(), "node-01   yes   ready   hpp:v1   local   /var/hpvolumes   2   8Gi   10Gi   20Gi   █████░░░░░░░░░░░░░░░  25%   project   csi=10Gi\n")

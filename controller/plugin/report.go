@@ -47,6 +47,9 @@ func (s *session) report(ctx context.Context, file string, force bool) error {
 		s.part("doctor")
 		sources := report.Sources{Reader: s.reader, Version: s.version, Timeout: s.timeout, Progress: s.part}
 		sources.Facts = doctor.Read(ctx, s.reader, s.pools, s.timeout)
+		if err := s.contact.Problem(); err != nil {
+			return err
+		}
 		sources.Rows = doctor.Run(sources.Facts)
 		sources.Asker, sources.NoAsker = s.asker(ctx, sources.Facts.Agents.Items)
 		entries, err = report.Write(ctx, to, sources)

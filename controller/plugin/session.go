@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -36,6 +37,7 @@ type session struct {
 	screen *screen
 
 	reader    cluster.Reader
+	contact   *cluster.Contact // nil if the command needs no API server
 	rest      *rest.Config
 	namespace string // of the user's context, or --namespace
 }
@@ -63,11 +65,13 @@ func (s *session) connect(formats ...string) error {
 	config.WarningHandler = rest.NoWarnings{}
 	clock := &cluster.Clock{}
 	config.Wrap(clock.Wrap)
+	contact := &cluster.Contact{}
+	config.Wrap(contact.Wrap)
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
 	}
-	s.rest, s.reader = config, cluster.Reader{Client: client, Clock: clock}
+	s.rest, s.contact, s.reader = config, contact, cluster.Reader{Client: client, Clock: clock}
 	s.style.Wide = s.output == "wide"
 	s.screen = screenOf(s.Out)
 	if f, ok := s.Out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -76,7 +80,38 @@ func (s *session) connect(formats ...string) error {
 			s.style.Width = width
 		}
 	}
+	s.Out = gate{s.Out, contact}
 	return nil
+}
+
+// gate is an output that takes nothing while the API server has answered nothing: a script must not
+// take that for an empty cluster.
+type gate struct {
+	io.Writer
+	contact *cluster.Contact
+}
+
+func (g gate) Write(p []byte) (int, error) {
+	if err := g.contact.Problem(); err != nil {
+		return 0, err
+	}
+	return g.Writer.Write(p)
+}
+
+// answered makes a command fail if the API server answered nothing, whatever the command made of that.
+func (s *session) answered(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	if run == nil {
+		return nil
+	}
+	return func(c *cobra.Command, args []string) error {
+		err := run(c, args)
+		if s.contact != nil {
+			if problem := s.contact.Problem(); problem != nil {
+				return problem
+			}
+		}
+		return err
+	}
 }
 
 // isData reports whether the output is for programs.

@@ -67,7 +67,7 @@ func (s *session) status(ctx context.Context, verbose bool) error {
 	if len(nodes) > 0 {
 		fmt.Fprintln(s.Out)
 	}
-	if err := statusTable(nodes).Print(s.Out, s.style); err != nil {
+	if err := statusTable(nodes, f.Agents.Known()).Print(s.Out, s.style); err != nil {
 		return err
 	}
 	s.printProblems(nodes, status.Unknown)
@@ -97,20 +97,32 @@ func summary(f *fleet.Facts, nodes []fleet.Node) string {
 	default:
 		parts = append(parts, fmt.Sprintf("%d of %s ready", ready, events.Count(len(f.Agents.Items), "agent")))
 	}
-	if f.NoPools == "" && f.Agents.Known() {
-		parts = append(parts, events.Count(pools, "pool"), events.Count(volumes, "volume"),
-			fmt.Sprintf("%s of %s allocated", contract.Size(allocated), contract.Size(total)))
-	} else {
-		parts = append(parts, "pools unknown")
+	silent := 0
+	for _, p := range f.Pools {
+		if p.Problem != "" {
+			silent++
+		}
+	}
+	if f.NoPools != "" || !f.Agents.Known() || pools == 0 && silent > 0 {
+		return strings.Join(append(parts, "pools unknown"), ", ")
+	}
+	parts = append(parts, events.Count(pools, "pool"), events.Count(volumes, "volume"),
+		fmt.Sprintf("%s of %s allocated", contract.Size(allocated), contract.Size(total)))
+	if silent > 0 {
+		parts = append(parts, "not all pools of "+events.Count(silent, "agent")+" known")
 	}
 	return strings.Join(parts, ", ")
 }
 
-func statusTable(nodes []fleet.Node) *view.Table {
+// statusTable returns the nodes as a table. Where agents are not known, no node is without one.
+func statusTable(nodes []fleet.Node, agentsKnown bool) *view.Table {
 	t := &view.Table{Columns: view.Columns("NODE", "READY", "AGENT", "+IMAGE", "POOL", "+PATH", "VOLUMES>", "ALLOCATED>",
 		"AVAILABLE>", "SIZE>", "USED", "+QUOTAS", "+PUBLISHED")}
 	for _, n := range nodes {
 		state, image := agentState(n)
+		if len(n.Agents) == 0 && !agentsKnown {
+			state = "unknown"
+		}
 		if len(n.Pools) == 0 {
 			t.Add(n.Name, n.Ready, state, image, "", "", "", "", "", "", "", "", published(n))
 		}

@@ -49,8 +49,8 @@ func (s *session) top(ctx context.Context) error {
 
 func (s *session) printTop(ctx context.Context, m *meter) error {
 	f, nodes := s.fleet(ctx)
-	top := Top{Pools: List[NodePool]{Missing: missing(nodes, &f), Unknown: unknowns(&f)},
-		Volumes: List[fleet.Volume]{Items: fleet.Volumes(&fleet.Stock{Facts: f})}}
+	top := Top{Pools: List[NodePool]{Items: []NodePool{}, Missing: missing(nodes, &f), Unknown: unknowns(&f)},
+		Volumes: List[fleet.Volume]{Items: fleet.Volumes(&fleet.Stock{Facts: f}), Unknown: unknowns(&f)}}
 	for _, n := range nodes {
 		for _, p := range n.Pools {
 			top.Pools.Items = append(top.Pools.Items, NodePool{n.Name, p})

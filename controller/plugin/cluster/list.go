@@ -6,6 +6,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // List is a list of objects, or the reason why it is unknown. The zero value is an empty list.
@@ -45,17 +46,23 @@ const mayNot = "may not "
 
 // unknown returns the reason in words: what was refused, or what failed.
 func unknown(verb, resource string, err error) string {
-	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+	switch {
+	case apierrors.IsForbidden(err):
 		return mayNot + verb + " " + resource
+	case apierrors.IsUnauthorized(err):
+		err = errLogin
 	}
 	return fmt.Sprintf("cannot %s %s: %v", verb, resource, err)
 }
 
-// absent reports whether the error is the answer for an object, or a kind of objects, that does not
-// exist.
+// absent reports whether the error is the API server's answer for an object that does not exist. A
+// 404 of a proxy, or of another server, is none: it is not about an object.
 func absent(err error) bool {
-	return apierrors.IsNotFound(err) || meta.IsNoMatchError(err)
+	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
+
+// noKind reports whether the error is the answer for a kind of objects that the cluster does not have.
+func noKind(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }
 
 // Together calls the functions at once and returns when all have.
 func Together(functions ...func()) {

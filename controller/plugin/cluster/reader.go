@@ -131,7 +131,7 @@ func (r Reader) Resources(ctx context.Context) (all List[hpp.HostPathProvisioner
 	if err == nil {
 		err = json.Unmarshal(data, &list)
 	}
-	if err != nil && !absent(err) {
+	if err != nil && !noKind(err) {
 		return List[hpp.HostPathProvisioner]{Unknown: unknown("list", "hostpathprovisioners", err)}
 	}
 	all.Items = list.Items
@@ -190,10 +190,11 @@ func one[T any](resource, name string, get func() (*T, error)) Object[T] {
 	return Object[T]{Unknown: unknown("get", resource, err)}
 }
 
-// each collects what read passes to its function.
+// each collects what read passes to its function. Each cluster has the kinds that are read so: without
+// one, the server is none of Kubernetes.
 func each[T any](resource string, read func(func(*T)) error) (all List[T]) {
 	err := read(func(item *T) { all.Items = append(all.Items, *item) })
-	if err != nil && !absent(err) {
+	if err != nil {
 		return List[T]{Unknown: unknown("list", resource, err)}
 	}
 	return all

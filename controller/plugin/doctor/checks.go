@@ -121,14 +121,9 @@ func unread(reasons ...string) (all []finding) {
 	return all
 }
 
-// Worst returns the worst verdict of the rows: critical, warning, unknown or ok.
-func Worst(rows []Row) Verdict {
-	for _, v := range []Verdict{Critical, Warning, Unknown} {
-		if slices.ContainsFunc(rows, func(r Row) bool { return r.Verdict == v }) {
-			return v
-		}
-	}
-	return OK
+// Has reports whether a row has the verdict.
+func Has(rows []Row, v Verdict) bool {
+	return slices.ContainsFunc(rows, func(r Row) bool { return r.Verdict == v })
 }
 
 // Short returns the rows for people: findings first, the most severe before the others, and what is
