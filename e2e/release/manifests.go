@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -23,7 +24,11 @@ var Forms = []string{
 // placeholder is the image of the manifests in the tree.
 const placeholder = "registry.invalid/hostpath-provisioner"
 
-// writeManifests renders each form with the image's digest. Work is a directory in the checkout.
+// whole are the forms whose objects nothing else uses: the file that installs one also removes it.
+var whole = []string{"monitoring", "plugin", "policy"}
+
+// writeManifests renders each form with the image's digest, and what removes it. Work is a directory
+// in the checkout.
 func (r *Release) writeManifests(ctx context.Context, work, files string) error {
 	r.step("render the manifests")
 	bin := filepath.Join(filepath.Dir(files), "bin")
@@ -31,34 +36,77 @@ func (r *Release) writeManifests(ctx context.Context, work, files string) error 
 		return err
 	}
 	for _, form := range Forms {
-		base, err := filepath.Rel(work, filepath.Join(r.Root, "manifests", form))
-		if err != nil {
-			return err
-		}
-		overlay := fmt.Sprintf("resources: [%s]\nimages:\n  - name: %s\n    newName: %s\n    digest: %s\n", base, placeholder,
-			r.Repository, r.Digest)
+		overlay := fmt.Sprintf("images:\n  - name: %s\n    newName: %s\n    digest: %s\n", placeholder, r.Repository, r.Digest)
 		if form == "operator" {
 			overlay += operatorImage + fmt.Sprintf(operatorRunbooks, r.page(runbooks+"%s.md"))
 		}
-		if err := os.WriteFile(filepath.Join(work, "kustomization.yaml"), []byte(overlay), 0o644); err != nil {
+		if err := r.render(ctx, bin, work, form, overlay, filepath.Join(files, "install-"+fileOf(form)), r.headOf(form)); err != nil {
 			return err
 		}
-		text, err := run(ctx, nil, filepath.Join(bin, "kustomize"), "build", work)
+		if slices.Contains(whole, form) {
+			continue
+		}
+		from, keep := form, "components: [%s]\n"
+		if form == "csi-sidecars" { // the same objects, but for the DaemonSet's second container
+			from = "csi"
+		}
+		component, err := filepath.Rel(work, filepath.Join(r.Root, "manifests", "uninstall", "keep"))
 		if err != nil {
 			return err
 		}
-		text = []byte(r.withPages(string(text)))
-		if strings.Contains(string(text), placeholder+":") {
-			return fmt.Errorf("manifests/%s still has the image %s", form, placeholder)
-		}
-		head := fmt.Sprintf("# hostpath-provisioner %s, form %s: kubectl apply -f this file. The directory manifests/%s "+
-			"has the comments.\n", r.Version, form, form)
-		name := "install-" + strings.ReplaceAll(form, "/", "-") + ".yaml"
-		if err := os.WriteFile(filepath.Join(files, name), append([]byte(head), text...), 0o644); err != nil {
+		if err := r.render(ctx, bin, work, from, fmt.Sprintf(keep, component), filepath.Join(files, "uninstall-"+fileOf(form)),
+			r.uninstallHeadOf(form)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// fileOf returns the end of the names of a form's files.
+func fileOf(form string) string { return strings.ReplaceAll(form, "/", "-") + ".yaml" }
+
+// headOf is the comment at the head of the file that installs a form.
+func (r *Release) headOf(form string) string {
+	head := fmt.Sprintf("# hostpath-provisioner %s, form %s: kubectl apply -f this file. The directory manifests/%s has the comments.\n",
+		r.Version, form, form)
+	if slices.Contains(whole, form) {
+		return head
+	}
+	return head + fmt.Sprintf("# Never delete this file's objects as a whole: they include the namespace, and with it go claims and other forms. "+
+		"uninstall-%s\n# has what may be deleted.\n", fileOf(form))
+}
+
+// uninstallHeadOf is the comment at the head of the file that removes a form.
+func (r *Release) uninstallHeadOf(form string) string {
+	before, page := "delete the claims, wait until their PVs are gone, and end the pods that use volumes", "docs/install.md"
+	switch form {
+	case "operator":
+		before, page = "delete the resource of the operator, and wait until it is gone", "docs/operator.md"
+	case "local-pv":
+		page = "docs/raw-disks.md"
+	}
+	return fmt.Sprintf("# Removes the form %s of hostpath-provisioner %s: kubectl delete --ignore-not-found -f this file.\n"+
+		"# Before: %s.\n# %s has why, and what remains.\n", form, r.Version, before, r.page(page+"#uninstall"))
+}
+
+// render writes what kustomize makes of a form with the fields of an overlay.
+func (r *Release) render(ctx context.Context, bin, work, form, overlay, to, head string) error {
+	base, err := filepath.Rel(work, filepath.Join(r.Root, "manifests", form))
+	if err != nil {
+		return err
+	}
+	overlay = fmt.Sprintf("resources: [%s]\n", base) + overlay
+	if err := os.WriteFile(filepath.Join(work, "kustomization.yaml"), []byte(overlay), 0o644); err != nil {
+		return err
+	}
+	text, err := run(ctx, nil, filepath.Join(bin, "kustomize"), "build", work)
+	if err != nil {
+		return err
+	}
+	if strings.Contains(overlay, placeholder) && strings.Contains(string(text), placeholder+":") {
+		return fmt.Errorf("manifests/%s still has the image %s", form, placeholder)
+	}
+	return os.WriteFile(to, []byte(head+r.withPages(string(text))), 0o644)
 }
 
 // operatorImage has the operator's agents run the image of the operator's container, after the

@@ -14,6 +14,7 @@
 //	kubectl-hpp-VERSION-OS-ARCH.tar.gz     the plugin of kubectl with its licenses; .zip for Windows
 //	hpp.yaml                               the plugin's manifest for krew
 //	install-FORM.yaml                      each form of the manifests, with the digest
+//	uninstall-FORM.yaml                    what may be deleted to remove it
 //	crd.yaml, crd.schema.json              the operator's resource, and a JSON schema of it
 //	rules.yaml, dashboard.json             alerts and the dashboard
 //	PROGRAM-linux-ARCH.cdx.json            an SBOM in the CycloneDX format for each program
@@ -30,6 +31,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -134,7 +137,7 @@ func (r *Release) writeFiles(ctx context.Context, work, files, notes string) err
 		func() error { return r.writeResource(files) },
 		func() error { return r.copyMonitoring(files) },
 		func() error { return os.WriteFile(filepath.Join(files, "NOTES.md"), []byte(notes), 0o644) },
-		func() error { return os.WriteFile(filepath.Join(files, "images.txt"), []byte(r.images()), 0o644) },
+		func() error { return r.writeImages(files) },
 		func() error { return writeSums(files) },
 	} {
 		if err := step(); err != nil {
@@ -153,9 +156,44 @@ func (r *Release) Pinned() string { return r.Repository + "@" + r.Digest.String(
 // archive is the name of the file with the image.
 func (r *Release) archive() string { return "hostpath-provisioner-" + r.Version + "-oci.tar" }
 
-// images is the text of images.txt. A line without # is an image that the manifests name.
+// writeImages writes images.txt: a line without # is an image that a file of the release names.
+func (r *Release) writeImages(files string) error {
+	others, err := r.otherImages(files)
+	if err != nil {
+		return err
+	}
+	text := r.images()
+	for _, o := range others {
+		text += o + "\n"
+	}
+	return os.WriteFile(filepath.Join(files, "images.txt"), []byte(text), 0o644)
+}
+
+// otherImages returns the images of other projects in the files that install a form, sorted.
+func (r *Release) otherImages(files string) (all []string, err error) {
+	names, err := filepath.Glob(filepath.Join(files, "install-*.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(string(text)) {
+			_, image, found := strings.Cut(line, " image: ")
+			if image = strings.TrimSpace(image); found && image != r.Pinned() {
+				all = append(all, image)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// images is the text of images.txt about the image of this release.
 func (r *Release) images() string {
-	return fmt.Sprintf(`# The one image of this release. For nodes without a way to its registry, copy it to yours with its SBOMs, provenance
+	return fmt.Sprintf(`# The one image of this release. Those of other projects, which some forms have beside it, stand below. For nodes without a way to its registry, copy it to yours with its SBOMs, provenance
 # and signatures, and replace its name in the file that you install:
 #   oras cp --recursive %[5]s registry.example.com/storage/hostpath-provisioner:%[4]s
 # The archive has the same image, SBOMs and provenance, but no signatures: that of SHA256SUMS is for its bytes:

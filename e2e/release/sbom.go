@@ -30,7 +30,8 @@ const (
 // install installs a tool into the directory bin. Its bytes are in the SBOMs as sums, so they
 // depend on nothing but its version.
 func install(ctx context.Context, bin, tool string) error {
-	_, err := run(ctx, []string{"GOBIN=" + bin, "GOFLAGS=-trimpath", "CGO_ENABLED=0", "GOWORK=off"}, "go", "install", tool)
+	_, err := run(ctx, []string{"GOBIN=" + bin, "GOFLAGS=-trimpath", "CGO_ENABLED=0", "GOWORK=off", "GOEXPERIMENT=", "GOAMD64=v1",
+		"GOARM64=v8.0", "GOFIPS140=off"}, "go", "install", tool)
 	return err
 }
 

@@ -72,6 +72,7 @@ func TestTwoReleases(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	pinned(t, made[0], first)
+	removable(t, first)
 	programsAre(t, made[0], first)
 	pluginIs(t, made[0], first)
 }
@@ -155,8 +156,42 @@ func pinned(t *testing.T, r *Release, files map[string][]byte) {
 	if !bytes.Contains(files["install-operator.yaml"], []byte("value: "+r.Pinned()+"\n")) {
 		t.Error("the operator's agents do not run its image")
 	}
-	if got := string(files["images.txt"]); !strings.HasSuffix(got, "\n"+r.Name()+"@"+r.Digest.String()+"\n") {
-		t.Errorf("images.txt ends with %q", got)
+	_, got, _ := strings.Cut(string(files["images.txt"]), "\n"+r.Name()+"@"+r.Digest.String()+"\n")
+	if _, sidecar, _ := strings.Cut(string(files["install-csi-sidecars.yaml"]), "image: registry.k8s.io/"); got == "" ||
+		got != "registry.k8s.io/"+sidecar[:strings.Index(sidecar, "\n")+1] {
+		t.Errorf("images.txt has, after the release's own, %q", got)
+	}
+}
+
+// removable checks that each form has a file of what may be deleted to remove it, which leaves what
+// others use, and that the file that installs it names that.
+func removable(t *testing.T, files map[string][]byte) {
+	t.Helper()
+	for _, form := range Forms {
+		text, found := files["uninstall-"+fileOf(form)]
+		if found == slices.Contains(whole, form) {
+			t.Errorf("%s has a file to remove it: %v", form, found)
+		}
+		if !found {
+			continue
+		}
+		if !bytes.Contains(files["install-"+fileOf(form)], []byte("\n# Never delete")) || !bytes.Contains(text, []byte("\n# Before: ")) {
+			t.Errorf("%s: a file has no words about what comes first", form)
+		}
+		objects := 0
+		for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
+			var o struct{ Kind string }
+			if err := yaml.Unmarshal(document, &o); err != nil {
+				t.Fatalf("%s: %v", form, err)
+			}
+			switch objects++; o.Kind {
+			case "Namespace", "PersistentVolumeClaim", "PersistentVolume", "CustomResourceDefinition", "HostPathProvisioner", "CSIDriver":
+				t.Errorf("uninstall-%s removes a %s", fileOf(form), o.Kind)
+			}
+		}
+		if objects < 3 {
+			t.Errorf("uninstall-%s has %d objects", fileOf(form), objects)
+		}
 	}
 }
 
