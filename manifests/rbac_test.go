@@ -9,6 +9,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // loopRules are what the provisioner needs in the whole cluster, whichever claims it serves.
@@ -30,6 +32,7 @@ func TestCSIRulesAreTheTable(t *testing.T) {
 	type table struct{ cluster, namespace map[string]string }
 	cluster := maps.Clone(loopRules)
 	cluster["storage.k8s.io/csinodes"] = "get"
+	cluster["storage.k8s.io/csidrivers "+contract.CSIProvisioner] = "get"
 	agents := table{cluster, map[string]string{
 		"storage.k8s.io/csistoragecapacities": "get list watch create update delete",
 		"/pods":                               "get",

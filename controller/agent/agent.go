@@ -289,7 +289,12 @@ func (a *Agent) newDriver() (err error) {
 		if a.kubelet != nil {
 			registration = a.kubelet
 		}
-		a.seen = nodeinfo.NewDriver(a.client, a.nodeName, d.name, registration)
+		form := "manifests/csi"
+		if len(a.layout.hostPath[contract.HostPathProvisioner]) > 0 {
+			form = "manifests/examples/both-modes"
+		}
+		a.seen = nodeinfo.NewDriver(a.client, a.nodeName, d.name, registration, a.recorder,
+			"kubectl apply -k "+form+", or as the agents were installed")
 	}
 	return err
 }

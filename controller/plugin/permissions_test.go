@@ -358,6 +358,7 @@ func TestExitCodesOfDoctor(t *testing.T) {
 		s.objects["pods"] = s.objects["pods"][:1] // of the agent that is ready
 		s.objects["csinodes"] = []metav1.Object{&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "node-01"},
 			Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: contract.CSIProvisioner}}}}}
+		s.objects["csidrivers"] = []metav1.Object{&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: contract.CSIProvisioner}}}
 		s.refuse = row.refuse
 		out, _, err := s.call(t, "doctor", "--no-exec", "--fail-on", row.failOn)
 		if code := ExitCode(err); code != row.code || err != nil && !Quiet(err) {

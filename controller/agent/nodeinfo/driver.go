@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
@@ -30,6 +32,7 @@ var (
 // Driver checks that the scheduler finds the CSI driver on this node. The kubelet writes the
 // driver's topology label on the Node and the driver's entry in the CSINode when the driver
 // registers, and never again. Without one of them no pod with a volume of the node is scheduled.
+// Without the CSIDriver object such pods wait for an attacher; it is reported by an event, too.
 //
 // Make it with NewDriver.
 type Driver struct {
@@ -37,7 +40,9 @@ type Driver struct {
 	node, driver string
 	// registration is nil if a sidecar registers the driver.
 	registration Registration
-	found        bool // at an earlier check
+	events       Events
+	apply        string // the command that makes the driver's objects again
+	found        bool   // at an earlier check
 
 	mu  sync.Mutex
 	err error // guarded by mu
@@ -49,10 +54,16 @@ type Registration interface {
 	Renew()       // makes the kubelet register the driver again
 }
 
+// Events records Warnings, once for each topic.
+type Events interface {
+	Warn(ctx context.Context, about corev1.ObjectReference, topic, reason, message string)
+}
+
 // NewDriver returns the check of the driver of that name on the node. registration is nil if a
-// sidecar registers the driver.
-func NewDriver(client kubernetes.Interface, node, driver string, registration Registration) *Driver {
-	return &Driver{client: client, node: node, driver: driver, registration: registration}
+// sidecar registers the driver. apply is the command that makes the driver's objects again.
+func NewDriver(client kubernetes.Interface, node, driver string, registration Registration, recorder Events,
+	apply string) *Driver {
+	return &Driver{client: client, node: node, driver: driver, registration: registration, events: recorder, apply: apply}
 }
 
 // Run checks until the context ends. It waits before the first check, because the kubelet registers
@@ -81,8 +92,8 @@ func (d *Driver) check(ctx context.Context) (again bool) {
 		klog.FromContext(ctx).V(2).Info("Cannot check whether the scheduler sees the driver", "err", err)
 		return false // the previous result stays
 	}
-	// Before the first registration nothing is lost, and Registration.Ready has the reason.
-	if missing != nil && !d.found && (d.registration == nil || d.registration.Ready() != nil) {
+	// Before the first registration no mark is lost, and Registration.Ready has the reason.
+	if errors.As(missing, new(unregistered)) && !d.found && (d.registration == nil || d.registration.Ready() != nil) {
 		return false
 	}
 	d.found = d.found || missing == nil
@@ -91,6 +102,9 @@ func (d *Driver) check(ctx context.Context) (again bool) {
 	d.err = missing
 	d.mu.Unlock()
 	log := klog.FromContext(ctx)
+	if errors.As(missing, new(objectGone)) {
+		d.events.Warn(ctx, *events.Node(d.node), "CSIDriver", events.DriverMissing, missing.Error())
+	}
 	switch again = errors.As(missing, new(unregistered)) && d.registration != nil; {
 	case missing == nil && was != nil:
 		log.Info("The scheduler sees the driver again", "driver", d.driver)
@@ -106,9 +120,19 @@ func (d *Driver) check(ctx context.Context) (again bool) {
 // unregistered is the error of a missing mark, which the kubelet writes when the driver registers.
 type unregistered struct{ error }
 
-// missing returns an error that names the missing mark, nil if none is missing. It does not check
-// the CSINode if the agent may not read it. err is the error of a failed request.
+// objectGone is the error of a CSIDriver that does not exist.
+type objectGone struct{ error }
+
+// missing returns an error that names the missing mark or object, nil if none is missing. It checks
+// neither CSIDriver nor CSINode if the agent may not read it. err is the error of a failed request.
 func (d *Driver) missing(ctx context.Context) (missing, err error) {
+	switch _, err := d.client.StorageV1().CSIDrivers().Get(ctx, d.driver, metav1.GetOptions{}); {
+	case apierrors.IsNotFound(err):
+		return objectGone{fmt.Errorf("the CSIDriver %s is gone, so pods with its volumes wait for an attacher, and the "+
+			"scheduler ignores what nodes have available; make it again: %s", d.driver, d.apply)}, nil
+	case err != nil && !apierrors.IsForbidden(err):
+		return nil, err
+	}
 	node, err := live.Node(ctx, d.client, d.node)
 	if node == nil || err != nil {
 		return nil, err // without a Node the kubelet registers both

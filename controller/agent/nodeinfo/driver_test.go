@@ -1,6 +1,7 @@
 package nodeinfo
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 )
 
 // A tool removes a mark that the kubelet wrote when the driver registered. The driver registers
@@ -35,6 +37,7 @@ func TestDriverIsSeen(t *testing.T) {
 		}
 		return n
 	}
+	object := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}}
 	for what, row := range map[string]struct {
 		objects  []runtime.Object
 		answer   func(*Driver, *fake.Clientset)
@@ -59,12 +62,19 @@ func TestDriverIsSeen(t *testing.T) {
 			true},
 		"the API server is in trouble": {[]runtime.Object{node("")},
 			refuse("nodes", apierrors.NewInternalError(errors.New("x"))), "", false},
+		"CSIDriver deleted": {[]runtime.Object{node("node-01"), csiNode(driver)},
+			refuse("csidrivers", apierrors.NewNotFound(storagev1.Resource("csidrivers"), driver)), "kubectl apply -k form", false},
+		"CSIDriver deleted, not registered yet": {[]runtime.Object{node("")},
+			refuse("csidrivers", apierrors.NewNotFound(storagev1.Resource("csidrivers"), driver)), "kubectl apply -k form", false},
+		"an older role": {[]runtime.Object{node("node-01"), csiNode(driver)},
+			refuse("csidrivers", apierrors.NewForbidden(storagev1.Resource("csidrivers"), "", errors.New("x"))), "", false},
 		"a sidecar registers": {[]runtime.Object{node("")},
 			func(d *Driver, _ *fake.Clientset) { d.registration, d.found = nil, true }, "has no label", false},
 	} {
 		k := &kubelet{}
-		client := fake.NewClientset(row.objects...)
-		d := NewDriver(client, "node-01", driver, k)
+		client := fake.NewClientset(append(row.objects, object)...)
+		said := &warnings{}
+		d := NewDriver(client, "node-01", driver, k, said, "kubectl apply -k form")
 		if row.answer != nil {
 			row.answer(d, client)
 		}
@@ -73,9 +83,21 @@ func TestDriverIsSeen(t *testing.T) {
 		if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %v, want %q", what, err, row.want)
 		}
+		if gone := strings.Contains(row.want, "apply -k"); gone != (said.n == 1) {
+			t.Errorf("%s: %d events", what, said.n)
+		}
 		if again != row.register || (k.renewed == 1) != row.register {
 			t.Errorf("%s: registered again %v, %d times", what, again, k.renewed)
 		}
+	}
+}
+
+// warnings counts the events of a missing CSIDriver.
+type warnings struct{ n int }
+
+func (w *warnings) Warn(_ context.Context, about corev1.ObjectReference, _, reason, _ string) {
+	if about.Kind == "Node" && reason == events.DriverMissing {
+		w.n++
 	}
 }
 
@@ -100,8 +122,9 @@ func refuse(resource string, err error) func(*Driver, *fake.Clientset) {
 // The driver is ready once the kubelet has written a removed mark again. A failed request changes
 // nothing.
 func TestDriverIsSeenAgain(t *testing.T) {
-	client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01"}})
-	d := NewDriver(client, "node-01", contract.CSIProvisioner, &kubelet{})
+	client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01"}},
+		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: contract.CSIProvisioner}})
+	d := NewDriver(client, "node-01", contract.CSIProvisioner, &kubelet{}, &warnings{}, "")
 	d.check(t.Context())
 	down := true
 	client.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {

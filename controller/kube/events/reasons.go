@@ -7,6 +7,7 @@ const (
 	AnnotationIgnored       = "AnnotationIgnored"
 	ConfigurationChanged    = "ConfigurationChanged"
 	ConfigurationRefused    = "ConfigurationRefused"
+	DriverMissing           = "DriverMissing"
 	DeviceBusy              = "DeviceBusy"
 	DeviceConfigDiffers     = "DeviceConfigDiffers"
 	DeviceConfigInvalid     = "DeviceConfigInvalid"
@@ -144,6 +145,10 @@ var reasons = []Reason{
 	{Name: PoolMoved, Type: "Normal", Object: "node",
 		When:   "a pool was empty, and a disk was mounted at its path: the pool is on that disk now",
 		Action: "none if the disk is the right one"},
+	{Name: DriverMissing, Type: "Warning", Object: "node",
+		When: "the CSIDriver object is gone, so pods with volumes of the driver wait for an attacher, and the scheduler " +
+			"ignores what nodes have available",
+		Action: "make it again by the command of the message"},
 	{Name: SeveralNodes, Type: "Warning", Object: "node",
 		When: "the agent serves a provisioner for clusters of one node, and the cluster has another node; new claims wait",
 		Action: "remove or cordon the other nodes, or use a class of another provisioner; see " +

@@ -10,6 +10,8 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // Permission is a verb and the resource that it is for, as in "get nodes".
@@ -47,7 +49,7 @@ func Provisioner() []Rule {
 // Driver returns what an agent that serves claims of the CSI driver needs besides Provisioner in the
 // whole cluster, and what it needs in its own namespace. They equal the roles of manifests/csi.
 func Driver() (cluster, namespace []Rule) {
-	return []Rule{{"storage.k8s.io", "csinodes", "", "get"}}, []Rule{
+	return []Rule{{"storage.k8s.io", "csinodes", "", "get"}, {"storage.k8s.io", "csidrivers", contract.CSIProvisioner, "get"}}, []Rule{
 		{"storage.k8s.io", "csistoragecapacities", "", "get list watch create update delete"},
 		{"", "pods", "", "get"},
 	}
@@ -91,9 +93,10 @@ var without = map[Permission]string{
 	"get namespaces kube-system":          "the cluster's identity is unknown, so orphans are not removed",
 	"get nodes":                           "the agent does not start",
 	"get csinodes":                        "a driver whose registration is lost is not registered again",
-	"get events":                          "several agents write the event of a claim that names no node",
-	"create events":                       "refusals are logged only",
-	"patch events":                        "repeated events are not counted",
+	"get csidrivers " + contract.CSIProvisioner: "a CSIDriver that is deleted is not reported",
+	"get events":    "several agents write the event of a claim that names no node",
+	"create events": "refusals are logged only",
+	"patch events":  "repeated events are not counted",
 }
 
 // Missing returns the permissions of the rules that may does not allow. It stops at the first error

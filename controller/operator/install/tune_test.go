@@ -74,7 +74,7 @@ func TestMigrationSettings(t *testing.T) {
 		}
 		return len(role.Rules)
 	}
-	if with, without := rules(data), rules(map[string]string{settings.MigrateToCSI: "off"}); with != without+migrateRules || without != 8 {
+	if with, without := rules(data), rules(map[string]string{settings.MigrateToCSI: "off"}); with != without+migrateRules || without != 9 {
 		t.Errorf("%d rules with migration, %d without", with, without)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	hpp "kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
@@ -107,6 +108,25 @@ func kubelet(f *Facts) []finding {
 		}
 		all = append(all, finding{Critical, "node " + a.Node, "the kubelet has not registered driver " + a.Driver +
 			" of its agent, so no pod with its volumes starts there", anotherDirectory})
+	}
+	return all
+}
+
+// driver checks that the CSIDriver of the agents exists. It is all that shows it where a sidecar serves
+// the claims.
+func driver(f *Facts) []finding {
+	all := unread(f.Agents.Unknown)
+	for _, a := range f.Agents.Items {
+		exists := func(d *storagev1.CSIDriver) bool { return d.Name == a.Driver }
+		switch {
+		case a.Driver == "":
+		case !f.Drivers.Known():
+			return unread(f.Drivers.Unknown)
+		case f.Drivers.Find(exists) == nil:
+			all = append(all, finding{Critical, "CSIDriver " + a.Driver, "it does not exist, so pods with its volumes wait for " +
+				"an attacher, and the scheduler ignores what nodes have available",
+				"kubectl apply -k of the form that is installed makes it again"})
+		}
 	}
 	return all
 }

@@ -48,6 +48,7 @@ var checks = []check{
 	{"operator", "docs/operator.md", operator},
 	{"permissions", "docs/troubleshooting.md", accounts},
 	{"kubelet", "docs/troubleshooting.md", kubelet},
+	{"driver", "docs/troubleshooting.md", driver},
 	{"priority-quota", "docs/install.md", priorityQuota},
 	{"versions", "docs/install.md", versions},
 	{"pools", "docs/operations.md", pools},

@@ -45,6 +45,7 @@ kubevirt_hpp_certificate_expiry_timestamp_seconds{use="metrics"} 1.8e+09
 // there is nothing to find.
 func healthy() *Facts {
 	f := &Facts{Now: now}
+	f.Drivers.Items = []storagev1.CSIDriver{{ObjectMeta: metav1.ObjectMeta{Name: contract.CSIProvisioner}}}
 	for _, name := range []string{"node-01", "node-02"} {
 		f.Nodes.Items = append(f.Nodes.Items, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
 			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}})
@@ -161,6 +162,14 @@ func TestChecks(t *testing.T) {
 		"no operator": {func(f *Facts) { f.Operators.Items = nil }, []string{"critical operator", "no pod of the operator is ready"}},
 		"permission missing": {func(f *Facts) { f.Accounts[0].Missing = []permissions.Permission{"get events"} },
 			[]string{"critical permissions: ServiceAccount hpp/agents", "get events", "several agents write"}},
+		"no CSIDriver": {func(f *Facts) { f.Drivers.Items = nil },
+			[]string{"critical driver: CSIDriver " + contract.CSIProvisioner, "wait for an attacher", "kubectl apply -k"}},
+		"no CSIDriver, a sidecar": {func(f *Facts) {
+			f.Drivers.Items = nil
+			for i := range f.Agents.Items {
+				f.Agents.Items[i].Sidecar, f.Agents.Items[i].Provisioners = true, nil
+			}
+		}, []string{"critical driver: CSIDriver " + contract.CSIProvisioner}},
 		"not registered": {func(f *Facts) { f.CSINodes.Items[1].Spec.Drivers = nil },
 			[]string{"critical kubelet: node node-02", "has not registered driver " + contract.CSIProvisioner, "kubelet-dir"}},
 		"node without a CSINode": {func(f *Facts) { f.CSINodes.Items = f.CSINodes.Items[:1] },
@@ -297,7 +306,6 @@ func TestNoFindings(t *testing.T) {
 	f := healthy()
 	f.respond("shared_with_os{pool=\"local\"} 0", "shared_with_os{pool=\"local\"} 1")
 	f.Version.It.Minor = "37"
-	f.Drivers.Items = []storagev1.CSIDriver{{ObjectMeta: metav1.ObjectMeta{Name: contract.CSIProvisioner}}}
 	f.Measured = &Measured{Claims: 80, Lag: time.Second}
 	rows := Run(f)
 	if got := found(rows); got != "" {
@@ -329,7 +337,7 @@ func TestUnread(t *testing.T) {
 	f.Nodes.Unknown, f.Agents.Unknown, f.Capacities.Unknown, f.NoPools = "may not list nodes", "may not list pods", "x", "may not exec"
 	f.CSINodes.Unknown, f.Classes.Unknown, f.PVs.Unknown, f.Claims.Unknown = "may not list csinodes", "c", "p", "c"
 	f.DaemonSets.Unknown, f.Operators.Unknown, f.Resources.Unknown, f.Leases.Unknown = "d", "o", "r", "l"
-	f.Version.Unknown, f.Events.Unknown = "v", "e"
+	f.Version.Unknown, f.Events.Unknown, f.Drivers.Unknown = "v", "e", "may not list csidrivers"
 	rows := Run(f)
 	for _, r := range rows {
 		if r.Verdict != Unknown {
