@@ -23,7 +23,7 @@ func TestInstalled(t *testing.T) {
 			"resource a=/a", settled, "claim c3 node-01 a-keep 1Mi", "wait 1m", "grow claim c3 2Mi"}},
 		{"HIDDEN", []string{install, settled, "resource a=/a b=/z+claim c=/b+claim", "wait 2m",
 			"claim c1 node-01 c-keep 1Mi", "wait 1m"}},
-		{"BYTES", []string{install, settled, "claim c1 node-01 b-keep 1Mi", "wait 1m", "delete disk node-01/b", "wait 1m",
+		{"", []string{install, settled, "claim c1 node-01 b-keep 1Mi", "wait 1m", "delete disk node-01/b", "wait 1m",
 			"operator version v1", "wait 10m"}},
 		{"", []string{install, settled, "setting PV_RECLAIM_POLICY Retain", settled,
 			"setting PV_RECLAIM_POLICY retain", settled, "claim c1 node-01 a-keep 1Mi", "wait 1m"}},

@@ -64,6 +64,9 @@ const (
 	// AnnFormerPolicy on a PV is the reclaim policy that it had before the operator set Retain, to
 	// give the PV up without its directory.
 	AnnFormerPolicy = "hostpath-provisioner.kubevirt.io/former-reclaim-policy"
+	// AnnPoolPolicy on the PV of a pool's claim is the reclaim policy that it had before the operator
+	// set Retain, for as long as the pool's holder lives.
+	AnnPoolPolicy = "hostpath-provisioner.kubevirt.io/pool-reclaim-policy"
 	// LabelNode on a PV is LabelValue of the node, so that a node can watch its own PVs only.
 	LabelNode = "hostpath-provisioner.kubevirt.io/node"
 )

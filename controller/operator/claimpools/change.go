@@ -1,6 +1,7 @@
 package claimpools
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -9,6 +10,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/release"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
@@ -47,9 +49,10 @@ func (r *Reconciler) plan(ctx context.Context, w objects.Desired, have map[strin
 			step := step{name: name, pool: i, node: node, claim: claim, have: have[name]}
 			if step.blocked = claim == nil || objects.IsBlock(&claim.Spec); !step.blocked {
 				if err := r.identify(ctx, w, &s, &step, poolrecord.Holder{Pool: p.Name, Node: node.Name, Path: p.Path,
-					ClaimUID: claim.UID}); err != nil {
+					ClaimUID: claim.UID, Volume: cmp.Or(claim.Spec.VolumeName, known.Volume)}); err != nil {
 					return nil, err
 				}
+				step.blocked = step.blocked || claim.DeletionTimestamp != nil
 			}
 			steps = append(steps, step)
 		}
@@ -62,7 +65,8 @@ func (r *Reconciler) plan(ctx context.Context, w objects.Desired, have map[strin
 // holder stays as it is while volumes use the disk of the former claim.
 func (r *Reconciler) identify(ctx context.Context, w objects.Desired, s *State, step *step, h poolrecord.Holder) error {
 	known := r.Record.Holders[step.name]
-	if known.ClaimUID != "" && known.ClaimUID != h.ClaimUID && step.have != nil {
+	sameVolume := known.Volume != "" && step.claim.Spec.VolumeName == known.Volume
+	if known.ClaimUID != "" && known.ClaimUID != h.ClaimUID && step.have != nil && !sameVolume {
 		node, err := r.Node(ctx, h.Node)
 		if err != nil {
 			return err
@@ -107,6 +111,18 @@ func (r *Reconciler) change(ctx context.Context, steps []step, found *Result) er
 			}
 			found.pollIf(true)
 			continue
+		}
+		if problem, err := r.Guard(ctx, step.name); err != nil {
+			return err
+		} else if problem != "" {
+			s.Problems = append(s.Problems, problem)
+		}
+		if step.claim != nil && step.claim.DeletionTimestamp != nil && step.have != nil && !mounted(step.have) {
+			found.pollIf(true)
+			h := release.Retired{Name: step.name, Holder: r.Record.Holders[step.name], Deployment: step.have}
+			if err := r.End(ctx, h); err != nil {
+				return err
+			}
 		}
 		may := step.have == nil || turn == nil || turn[step.node.Name]
 		if !step.blocked && may {

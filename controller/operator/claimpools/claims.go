@@ -24,14 +24,15 @@ func (r *Reconciler) claim(ctx context.Context, p objects.Pool,
 	err = r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, claim)
 	switch {
 	case apierrors.IsNotFound(err):
-		return r.create(ctx, p, name)
+		return r.create(ctx, p, name, node)
 	case err != nil:
 		return nil, "", fmt.Errorf("read claim %s: %w", name, err)
 	case claim.Labels[objects.PoolLabel] != "" && claim.Labels[objects.PoolLabel] != objects.LabelOf(p.Name):
 		return nil, fmt.Sprintf("claim %s is that of a pool with the label %s=%s; give this pool another name, or "+
 			"delete the claim if its data is not needed", name, objects.PoolLabel, claim.Labels[objects.PoolLabel]), nil
 	case claim.DeletionTimestamp != nil:
-		return claim, "claim " + name + " is deleted; its data goes with it as soon as no pod uses it", nil
+		return claim, "claim " + name + " is being deleted; its PV has the policy Retain, and the claim is made again for it as " +
+			"soon as no pod has it", nil
 	case claim.Status.Phase == corev1.ClaimLost:
 		return claim, fmt.Sprintf("claim %s lost its PV %s", name, claim.Spec.VolumeName), nil
 	}
@@ -41,20 +42,69 @@ func (r *Reconciler) claim(ctx context.Context, p objects.Pool,
 		}
 	}
 	if claim.Status.Phase != corev1.ClaimBound {
+		if h := r.Record.Holders[name]; h.Volume != "" && claim.Spec.VolumeName == h.Volume {
+			if _, err := r.Reclaim(ctx, name); err != nil { // the operator was killed before
+				return nil, "", err
+			}
+		}
 		problem, err = r.pending(ctx, claim)
 	}
 	return claim, problem, err
 }
 
-func (r *Reconciler) create(ctx context.Context, p objects.Pool,
-	name string) (*corev1.PersistentVolumeClaim, string, error) {
-	if p.Template == nil {
+// again returns the spec of a claim that is gone, for the PV that it had: the volumes of the pool
+// are there. It is nil if that PV is gone, too, or is another claim's. The problem says so while
+// volumes use the pool: then there is no claim, because another PV would hide that they are lost.
+func (r *Reconciler) again(ctx context.Context, p objects.Pool, name,
+	node string) (spec *corev1.PersistentVolumeClaimSpec, problem string, err error) {
+	h, found := r.Record.Holders[name]
+	if !found || h.ClaimUID == "" || h.Pool != p.Name || h.Node != node {
+		return nil, "", nil
+	}
+	pv, err := r.Reclaim(ctx, name)
+	if err != nil {
+		return nil, "", err
+	}
+	if pv == nil {
+		at, err := r.Node(ctx, node)
+		if err != nil {
+			return nil, "", err
+		}
+		why, used, err := r.MayEnd(ctx, h, at, objects.Desired{Pools: []objects.Pool{p}})
+		if err == nil && used {
+			problem = fmt.Sprintf("claim %s is gone, and so is its PV %s, %s; restore these, or delete what uses the pool", name,
+				h.Volume, why)
+		}
+		return nil, problem, err
+	}
+	spec = &corev1.PersistentVolumeClaimSpec{AccessModes: pv.Spec.AccessModes, VolumeMode: pv.Spec.VolumeMode,
+		Resources: corev1.VolumeResourceRequirements{Requests: pv.Spec.Capacity}}
+	if p.Template != nil {
+		spec = p.Template.DeepCopy()
+		want, has := spec.Resources.Requests[corev1.ResourceStorage], pv.Spec.Capacity[corev1.ResourceStorage]
+		if want.Cmp(has) > 0 { // it grows once it is bound
+			spec.Resources.Requests[corev1.ResourceStorage] = has
+		}
+	}
+	spec.StorageClassName, spec.VolumeName = &pv.Spec.StorageClassName, pv.Name
+	return spec, "", nil
+}
+
+func (r *Reconciler) create(ctx context.Context, p objects.Pool, name,
+	node string) (*corev1.PersistentVolumeClaim, string, error) {
+	spec, problem, err := r.again(ctx, p, name, node)
+	switch {
+	case problem != "" || err != nil:
+		return nil, problem, err
+	case spec == nil && p.Template == nil:
 		return nil, "claim " + name + " is gone", nil
+	case spec == nil:
+		spec = p.Template.DeepCopy()
 	}
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: r.Namespace, Labels: r.HolderLabels(p.Name)},
-		Spec:       *p.Template.DeepCopy()}
-	err := r.Client.Create(ctx, claim)
+		Spec:       *spec}
+	err = r.Client.Create(ctx, claim)
 	switch {
 	case apierrors.IsAlreadyExists(err): // the cache is behind
 		return nil, "", nil

@@ -15,6 +15,8 @@ type Holder struct {
 	Path string `json:"path"`
 	// ClaimUID is the UID of the claim that it mounts, "" for a holder of an earlier version.
 	ClaimUID types.UID `json:"claimUID,omitempty"`
+	// Volume is the name of the PV of the claim, "" before that is bound.
+	Volume string `json:"volume,omitempty"`
 	// Unmounted is set before the Deployment is deleted, after which nothing remembers that the Job
 	// unmounted the disk.
 	Unmounted bool `json:"unmounted,omitempty"`

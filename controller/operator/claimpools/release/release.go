@@ -105,6 +105,9 @@ func (p *Pass) retain(ctx context.Context, found *Result, h Retired, why string,
 		found.addLeft(h.place() + ": an earlier Job has to go")
 		return err
 	}
+	if _, err := p.Guard(ctx, h.Name); err != nil {
+		return err
+	}
 	found.Kept = append(found.Kept, fmt.Sprintf("pool %s stays mounted at %s: %s", h.Pool, h.place(), why))
 	switch {
 	case h.Deployment == nil && w.Deleted:
@@ -137,6 +140,9 @@ func (p *Pass) forget(ctx context.Context, h Retired) error {
 		if err := p.remove(ctx, h.Deployment); err != nil {
 			return err
 		}
+	}
+	if err := p.restore(ctx, h.Name, h.Holder); err != nil {
+		return err
 	}
 	delete(p.Record.Holders, h.Name)
 	return nil
@@ -226,18 +232,39 @@ func (p *Pass) scaleDown(ctx context.Context, h Retired) (bool, error) {
 	if d.Status.ObservedGeneration != d.Generation {
 		return false, nil
 	}
+	pods, err := p.holderPods(ctx, h.Holder)
+	return err == nil && len(pods) == 0, err
+}
+
+// holderPods reads the holder's pods that are on the node and have not ended.
+func (p *Pass) holderPods(ctx context.Context, h poolrecord.Holder) (there []corev1.Pod, err error) {
 	var pods corev1.PodList
-	err := p.Live.List(ctx, &pods, client.InNamespace(p.Namespace),
+	err = p.Live.List(ctx, &pods, client.InNamespace(p.Namespace),
 		client.MatchingLabels{objects.HolderLabel: objects.LabelOf(h.Pool)})
 	if err != nil {
-		return false, fmt.Errorf("list the pods of %s: %w", d.Name, err)
+		return nil, fmt.Errorf("list the pods of pool %s: %w", h.Pool, err)
 	}
 	for _, pod := range pods.Items {
 		if pod.Spec.NodeName == h.Node && !contract.PodEnded(&pod) {
-			return false, nil
+			there = append(there, pod)
 		}
 	}
-	return true, nil
+	return there, nil
+}
+
+// End has the holder's pod end if it cannot mount its claim, which is being deleted: the claim is
+// gone then, and made again. It does nothing while the pod has the claim mounted, or its node does
+// not answer.
+func (p *Pass) End(ctx context.Context, h Retired) error {
+	node, err := p.Node(ctx, h.Node)
+	if err != nil || node == nil || !contract.NodeReady(node) {
+		return err
+	}
+	if mounts, err := p.Mounts(ctx, h.Holder); mounts || err != nil {
+		return err
+	}
+	_, err = p.scaleDown(ctx, h)
+	return err
 }
 
 // patch changes the Deployment as it was read, and no other of its name.
