@@ -45,6 +45,28 @@ func (m *Machine) Probe(ctx context.Context, d Device, mode Mode) (Signature, er
 	return x.Signature(ctx, mode)
 }
 
+// Blank returns what a device carries that was wiped by any mode, the zero Signature if nothing was
+// found. end is false if the last MiB was not wiped. It reads less than Probe, and like it keeps
+// others from nothing. The errors are those of Probe.
+func (m *Machine) Blank(ctx context.Context, d Device, end bool) (Signature, error) {
+	x, err := m.open(d, unix.O_RDONLY)
+	if err != nil {
+		return Signature{}, err
+	}
+	defer x.Close()
+	if _, err := x.check(); err != nil {
+		return Signature{}, err
+	}
+	places := around(d.Bytes, probeBytes)
+	if !end {
+		for i := range places {
+			places[i].to = min(places[i].to, max(0, d.Bytes-tailBytes))
+		}
+		places = slices.DeleteFunc(places, func(s span) bool { return s.from >= s.to })
+	}
+	return x.signature(ctx, places, nil)
+}
+
 // take opens a device exclusively, and locks it. The lock is that of
 // https://systemd.io/BLOCK_DEVICE_LOCKING: udev neither probes a device that is being wiped nor
 // starts what it finds on it.

@@ -81,5 +81,8 @@ func Probe(ctx context.Context, d Device, mode Mode) (Signature, error) {
 	return this.Probe(ctx, d, mode)
 }
 
+// Blank is Machine.Blank of this machine.
+func Blank(ctx context.Context, d Device, end bool) (Signature, error) { return this.Blank(ctx, d, end) }
+
 // Open is Machine.Open of this machine.
 func Open(d Device) (*Exclusive, error) { return this.Open(d) }

@@ -47,13 +47,18 @@ const probeBytes = mebibyte
 // metadata, and samples of what else the mode would wipe. If it knows none of what it finds there,
 // but finds anything, that is Unknown data.
 func (x *Exclusive) Signature(ctx context.Context, mode Mode) (Signature, error) {
+	return x.signature(ctx, around(x.device.Bytes, probeBytes), mode.sampled(x.device.Bytes))
+}
+
+// signature reads the places, and samples until it finds anything.
+func (x *Exclusive) signature(ctx context.Context, places, samples []span) (Signature, error) {
 	var known, unknown Signature
 	note := func(r span, data []byte) {
 		if at := notZero(data); at >= 0 && !unknown.Found() {
 			unknown = Signature{Unknown, "unknown", r.from + int64(at)}
 		}
 	}
-	for _, r := range around(x.device.Bytes, probeBytes) {
+	for _, r := range places {
 		err := x.read(ctx, r, func(data []byte) error {
 			known = window{data, r.from, x.device.Bytes}.signature()
 			note(r, data)
@@ -63,7 +68,7 @@ func (x *Exclusive) Signature(ctx context.Context, mode Mode) (Signature, error)
 			return known, err
 		}
 	}
-	for _, r := range mode.sampled(x.device.Bytes) {
+	for _, r := range samples {
 		if unknown.Found() {
 			break
 		}

@@ -76,6 +76,8 @@ type Controller struct {
 	reports []Report
 	jobs    map[disk.Number]*job
 	clean   map[disk.Number]cleaned
+	checked map[types.UID]time.Time // when the disks of PVs without a claim were read
+	taken   map[disk.Number]takenDisk
 	begun   map[types.UID]bool // PVs for which a wipe was begun that did not succeed
 }
 
@@ -88,6 +90,7 @@ func New(c Config) *Controller {
 		Config: c, node: c.Node, wake: make(chan struct{}, 1), goneFrom: map[types.UID]time.Time{},
 		seen: errors.New("the API server and the devices were not read yet"),
 		jobs: map[disk.Number]*job{}, clean: map[disk.Number]cleaned{}, begun: map[types.UID]bool{},
+		checked: map[types.UID]time.Time{}, taken: map[disk.Number]takenDisk{},
 	}
 }
 

@@ -17,6 +17,7 @@ type Devices interface {
 	Idle(shared string) (found bool, err error)
 	Boot() string
 	Probe(ctx context.Context, d disk.Device, mode disk.Mode) (disk.Signature, error)
+	Blank(ctx context.Context, d disk.Device, end bool) (disk.Signature, error)
 	Open(d disk.Device) (Exclusive, error)
 	Watch(dir string, names *regexp.Regexp, wake func()) (Watcher, error)
 }
@@ -54,6 +55,10 @@ func (hostDevices) Boot() string { return disk.Boot() }
 
 func (hostDevices) Probe(ctx context.Context, d disk.Device, mode disk.Mode) (disk.Signature, error) {
 	return disk.Probe(ctx, d, mode)
+}
+
+func (hostDevices) Blank(ctx context.Context, d disk.Device, end bool) (disk.Signature, error) {
+	return disk.Blank(ctx, d, end)
 }
 
 func (hostDevices) Open(d disk.Device) (Exclusive, error) {

@@ -40,6 +40,8 @@ func TestDiskNamedByAClaim(t *testing.T) {
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	b.phase(first, corev1.VolumeBound)
+	b.await(Bound)
 	b.write("secret")
 	b.phase(first, corev1.VolumeReleased)
 	if r := b.await(Busy); !strings.Contains(r.Why, "claim a/c names PV local-n-disk") || b.read() != "secret" {
@@ -59,6 +61,8 @@ func TestDiskOfAnotherPV(t *testing.T) {
 	if _, err := b.client.CoreV1().PersistentVolumes().Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	b.phase(first, corev1.VolumeBound)
+	b.await(Bound)
 	b.write("secret")
 	b.phase(first, corev1.VolumeReleased)
 	if r := b.await(Busy); !strings.Contains(r.Why, "PV other is on it") || b.read() != "secret" {

@@ -20,6 +20,7 @@ import (
 // tried again. The Controller's mu guards it.
 type job struct {
 	target   // that it was begun with
+	action   action
 	began    time.Time
 	cancel   context.CancelCauseFunc
 	running  bool
@@ -74,17 +75,18 @@ func (c *Controller) begin(ctx context.Context, d decision, do work) {
 	switch {
 	case j == nil:
 		j = &job{state: d.report.State}
-	case j.running && (j.uid() != t.uid() || t.pv == nil && j.spec.existing && !t.spec.existing):
+	case j.running && (j.uid() != t.uid() || j.action != d.action || t.pv == nil && j.spec.existing && !t.spec.existing):
 		j.cancel(errEnded)
 		return
 	case j.running:
 		return
-	case j.uid() != t.uid() || !j.spec.same(t.spec) || j.device.Sequence != t.device.Sequence:
+	case j.uid() != t.uid() || j.action != d.action || !j.spec.same(t.spec) || j.device.Sequence != t.device.Sequence:
 		j = &job{state: d.report.State}
 	case time.Now().Before(j.retry):
 		return
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
+	j.action = d.action
 	j.target, j.began, j.cancel, j.running, j.progress = t, time.Now(), cancel, true, disk.Progress{}
 	c.jobs[n] = j
 	c.running.Go(func() {
@@ -125,7 +127,9 @@ func (c *Controller) finish(ctx context.Context, j *job, t target, err error) {
 		}
 		c.warn(ctx, t.pv, topic, reason, message)
 	}
-	sleep.Wake(c.wake)
+	if t.pv == nil || j.action != check { // what a check changes wakes the loop
+		sleep.Wake(c.wake)
+	}
 }
 
 // pause returns how long a failed job waits. A failed wipe begins again with the first byte, and on
@@ -152,6 +156,15 @@ func (c *Controller) endLocked(n disk.Number) {
 		j.cancel(errEnded)
 	} else {
 		delete(c.jobs, n)
+	}
+}
+
+// endOthers ends the work on a device that is not the decision's.
+func (c *Controller) endOthers(d decision) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if j := c.jobs[d.device.Number]; j != nil && (j.action != d.action || j.uid() != d.uid()) {
+		c.endLocked(d.device.Number)
 	}
 }
 
@@ -188,6 +201,7 @@ func (c *Controller) publish(reports []Report) {
 		}
 	}
 	maps.DeleteFunc(c.clean, func(n disk.Number, _ cleaned) bool { return !known[n] })
+	maps.DeleteFunc(c.taken, func(n disk.Number, _ takenDisk) bool { return !known[n] })
 }
 
 // dataLeft is the reason in the report of a disk whose wipe was ended for another claim.
@@ -211,6 +225,7 @@ func (c *Controller) wipedPartly(pvs []*corev1.PersistentVolume) map[types.UID]b
 			j.cancel(errEnded)
 		}
 	}
+	c.forgetChecks(partly)
 	maps.DeleteFunc(c.begun, func(uid types.UID, _ bool) bool { _, known := partly[uid]; return !known })
 	return partly
 }

@@ -135,6 +135,12 @@ func (c *Controller) apply(ctx context.Context, decisions []decision) (reports [
 		case keep, withdraw:
 			c.end(d.device.Number)
 			c.forget(d.device.Number)
+		case check:
+			c.forget(d.device.Number)
+			c.endOthers(d)
+			if c.checkDue(d.pv) {
+				c.begin(ctx, d, c.check)
+			}
 		case release:
 			c.begin(ctx, d, c.release)
 		case offer:

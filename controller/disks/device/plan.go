@@ -34,6 +34,7 @@ const (
 	leave    action = iota // nothing; a running job goes on
 	stop                   // end the job of the device
 	keep                   // stop, and forget that the device was wiped: its PV may be in use
+	check                  // keep, and read the disk of a PV without a claim again
 	withdraw               // keep, and delete the PV, which no claim has
 	release                // wipe the device of a Released PV, and delete the PV
 	offer                  // wipe a device without a PV if that is allowed, and make its PV
@@ -239,6 +240,8 @@ func (d *decision) available(partly bool) {
 		d.withdraw("its disk was being wiped when its claimRef was removed; it is offered again once it is wiped")
 	case d.spec == nil:
 		d.withdraw("its node has no ConfigMap of devices any more")
+	case free(d.pv) && d.device.Err == nil && d.pv.DeletionTimestamp == nil:
+		d.action = check
 	}
 }
 

@@ -24,7 +24,7 @@ const (
 )
 
 func (a action) String() string {
-	return []string{"leave", "stop", "keep", "withdraw", "release", "offer"}[a]
+	return []string{"leave", "stop", "keep", "check", "withdraw", "release", "offer"}[a]
 }
 
 // node is a node without disks and PVs. Each row of a table adds some.
@@ -219,8 +219,8 @@ func TestPlanWithPV(t *testing.T) {
 	}
 	claimed := func(_ *node, pv *corev1.PersistentVolume) { pv.Spec.ClaimRef = &corev1.ObjectReference{Name: "c"} }
 	checkPlan(t, []planRow{
-		{"available", has(corev1.VolumeAvailable, nil), []string{"keep /dev/a local-n-a available"}, ""},
-		{"pending", has(corev1.VolumePending, nil), []string{"keep /dev/a local-n-a available"}, ""},
+		{"available", has(corev1.VolumeAvailable, nil), []string{"check /dev/a local-n-a available"}, ""},
+		{"pending", has(corev1.VolumePending, nil), []string{"check /dev/a local-n-a available"}, ""},
 		{"bound", has(corev1.VolumeBound, nil), []string{"keep /dev/a local-n-a bound"}, ""},
 		{"released", has(corev1.VolumeReleased, nil), []string{"release /dev/a local-n-a released"}, ""},
 		{"failed", has(corev1.VolumeFailed, func(_ *node, pv *corev1.PersistentVolume) { pv.Status.Message = "recycler" }),

@@ -27,6 +27,8 @@ type spec struct {
 	// unknown is the PV with a claim and an unknown disk for which existing was set to false; "" if
 	// there is none.
 	unknown string
+	// taken is why the host has the device, for which existing was set to false; "" if it does not.
+	taken string
 }
 
 // same reports whether a failed job would do the same again with the spec o.

@@ -28,7 +28,7 @@ func (c *Controller) offer(ctx context.Context, t target, report func(disk.Progr
 // wipeNew wipes a device without a PV, and sets the name of its PV. It does not wipe a device
 // again, and then restores the former name.
 func (c *Controller) wipeNew(ctx context.Context, t *target, report func(disk.Progress)) error {
-	d, s := t.device, t.spec
+	d, s := t.device, c.unlessTaken(t.device, t.spec)
 	note, clean := c.wipedBefore(d)
 	if clean && note.name != "" {
 		t.name = note.name
@@ -89,6 +89,10 @@ func (c *Controller) checkEmpty(ctx context.Context, x Exclusive, d disk.Device,
 }
 
 func refusal(d disk.Device, found disk.Signature, s *spec) error {
+	if s.taken != "" {
+		return fmt.Errorf("%w: %s carries %s, which came there while the disk was offered. It is not wiped: take the disk out "+
+			"of %s of ConfigMap %s, or wipe it by hand", errRefused, describe(d), found, keyFilter, s.configMap)
+	}
 	if s.unknown != "" {
 		return fmt.Errorf("%w: %s carries %s, and the disk of PV %s, which has a claim, is not known: it may be this one. "+
 			"Attach or confirm the disk of that PV, or wipe this device by hand", errRefused, describe(d), found, s.unknown)
@@ -113,6 +117,7 @@ func (c *Controller) create(ctx context.Context, t target) error {
 		_, err := c.Client.CoreV1().PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{})
 		if err == nil {
 			c.forget(d.Number) // a claim may have the PV before the next pass
+			c.forgetTaken(d.Number)
 		}
 		if !apierrors.IsAlreadyExists(err) {
 			return err
