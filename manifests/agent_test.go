@@ -2,13 +2,17 @@ package manifests_test
 
 import (
 	"maps"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // agent returns the DaemonSet's pod and its only container, which only csi-sidecars has another
@@ -40,6 +44,37 @@ func environment(c corev1.Container) map[string]string {
 		}
 	}
 	return got
+}
+
+// The plugin of kubectl runs commands in pods with the mark alone. A form without it would have agents
+// that the plugin cannot ask.
+func TestEachFormMarksItsAgents(t *testing.T) {
+	marked := 0
+	for _, form := range slices.Sorted(maps.Values(charted)) {
+		for _, o := range render(t, form) {
+			if ds, is := o.(*appsv1.DaemonSet); is {
+				marked++
+				if ds.Spec.Template.Annotations[contract.AnnAgent] == "" || ds.Spec.Template.Labels[contract.AnnAgent] != "" || ds.Spec.Selector.MatchLabels[contract.AnnAgent] != "" {
+					t.Errorf("%s: DaemonSet %s has annotations %v", form, ds.Name, ds.Spec.Template.Annotations)
+				}
+			}
+		}
+	}
+	if marked < 12 {
+		t.Errorf("%d DaemonSets", marked)
+	}
+	for _, form := range []string{sidecars, "examples/two-pools", "local-path/k3s"} {
+		if ds := one[*appsv1.DaemonSet](t, form); ds.Spec.Template.Annotations[contract.AnnAgent] == "" {
+			t.Errorf("%s: DaemonSet %s has annotations %v", form, ds.Name, ds.Spec.Template.Annotations)
+		}
+	}
+}
+
+func TestTheOperatorMarksItsAgents(t *testing.T) {
+	data, err := os.ReadFile("../controller/operator/install/agent.yaml")
+	if err != nil || !strings.Contains(string(data), "      annotations:\n        "+contract.AnnAgent+": \"true\"\n") {
+		t.Errorf("the pod template lacks %s; %v", contract.AnnAgent, err)
+	}
 }
 
 func TestDaemonSetSelectorIsStable(t *testing.T) {

@@ -67,7 +67,7 @@ func newStandIn(t *testing.T) *standIn {
 func installation() map[string][]metav1.Object {
 	ready := corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
 	pod := func(name, app string, args ...string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "hpp", Name: name, UID: "uid", Labels: map[string]string{"k8s-app": app},
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "hpp", Name: name, UID: "uid", Labels: map[string]string{"k8s-app": app}, Annotations: map[string]string{contract.AnnAgent: "true"},
 			OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Controller: ptr.To(true)}}},
 			Spec: corev1.PodSpec{NodeName: "node-01", ServiceAccountName: "agents", Containers: []corev1.Container{{Name: "hostpath-provisioner", Image: "hpp:v1", Args: args,
 				Env: []corev1.EnvVar{{Name: "PROVISION", Value: "csi"}}}}}, Status: ready}

@@ -81,7 +81,7 @@ func agentPod(kind, node string, ready bool, args ...string) *corev1.Pod {
 		status = corev1.ConditionFalse
 	}
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "hpp", Name: kind + "-" + node, Labels: map[string]string{"k8s-app": app},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "hpp", Name: kind + "-" + node, Labels: map[string]string{"k8s-app": app}, Annotations: map[string]string{contract.AnnAgent: "true"},
 			OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: app, Controller: ptr.To(true)}}},
 		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "hostpath-provisioner", Image: "hpp:v1", Args: args,
 			Env: []corev1.EnvVar{{Name: "PROVISION", Value: "hostpath,csi"}}}}},

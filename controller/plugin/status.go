@@ -76,11 +76,14 @@ func (s *session) status(ctx context.Context, verbose bool) error {
 
 // summary returns the numbers of the installation in a line.
 func summary(f *fleet.Facts, nodes []fleet.Node) string {
-	ready, pools, volumes := 0, 0, 0
+	ready, unmarked, pools, volumes := 0, 0, 0, 0
 	var allocated, total int64
 	for _, n := range nodes {
 		for _, a := range n.Agents {
-			if a.Ready {
+			switch {
+			case a.Unmarked != "":
+				unmarked++
+			case a.Ready:
 				ready++
 			}
 		}
@@ -95,7 +98,10 @@ func summary(f *fleet.Facts, nodes []fleet.Node) string {
 	case len(f.Agents.Items) == 0:
 		return "no agent of hostpath-provisioner runs in this cluster: docs/install.md says how to install it"
 	default:
-		parts = append(parts, fmt.Sprintf("%d of %s ready", ready, events.Count(len(f.Agents.Items), "agent")))
+		parts = append(parts, fmt.Sprintf("%d of %s ready", ready, events.Count(len(f.Agents.Items)-unmarked, "agent")))
+	}
+	if unmarked > 0 {
+		parts = append(parts, events.Count(unmarked, "pod")+" unknown")
 	}
 	silent := 0
 	for _, p := range f.Pools {
@@ -139,6 +145,8 @@ func agentState(n fleet.Node) (state, image string) {
 	state = "none"
 	for _, a := range n.Agents {
 		switch {
+		case a.Unmarked != "":
+			return "unknown", a.Image
 		case !a.Ready:
 			return "not ready", a.Image
 		default:

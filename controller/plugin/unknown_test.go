@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -87,6 +88,34 @@ func TestWithoutAnAnswer(t *testing.T) {
 				t.Errorf("version --client: code %d, stdout %q", code, out)
 			}
 		})
+	}
+}
+
+// The provisioner of the project before runs with the labels, the container and the path of an agent. No
+// command runs it a second time, it is shown as unknown, and counted so.
+func TestNothingRunsInAnotherProgram(t *testing.T) {
+	var mu sync.Mutex
+	var ran []string
+	c := scene()
+	c.Exec = func(pod string, command []string) plugintest.Answer {
+		mu.Lock()
+		defer mu.Unlock()
+		ran = append(ran, pod)
+		return answerOf(pod, command)
+	}
+	foreign := agentPod("agent", "node-04", true)
+	foreign.Name, foreign.Annotations = "foreign", nil
+	c.Objects = append(c.Objects, foreign)
+	kubeconfig := c.Start(t)
+	for _, command := range commands {
+		_, out, errOut := call(t, kubeconfig, command.call+" -o "+command.formats[0])
+		counts := map[string]string{"status": "3 of 5 agents ready, 1 pod unknown", "doctor": "no agent that this plugin knows", "pools": "no agent that this plugin knows"}
+		if want := counts[command.call]; !strings.Contains(out+errOut, want) {
+			t.Errorf("%s does not say %q:\n%s", command.call, want, out)
+		}
+	}
+	if slices.Contains(ran, "foreign") || len(ran) == 0 {
+		t.Errorf("commands ran in %q", ran)
 	}
 }
 

@@ -32,6 +32,9 @@ const (
 	AnnIdentity = "hostPathProvisionerIdentity"
 	// AnnPool on a PV is the UUID of the pool that holds the volume.
 	AnnPool = "hostpath-provisioner.kubevirt.io/pool"
+	// AnnAgent on the pod template of each form marks the pods of agents: other programs have the same
+	// labels, names and paths, and none may be run in those.
+	AnnAgent = "hostpath-provisioner.kubevirt.io/agent"
 	// AnnMigrate on a PV overrides the flag --migrate-to-csi for its volume: run, back or off.
 	AnnMigrate = "hostpath-provisioner.kubevirt.io/migrate"
 	// AnnReplaces on a PV is the UID of the PV of the same name and directory that it replaced.

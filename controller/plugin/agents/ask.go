@@ -71,6 +71,10 @@ func (a Asker) Ask(ctx context.Context, of []cluster.Agent, args ...string) []An
 
 func (a Asker) ask(ctx context.Context, agent cluster.Agent, args []string) Answer {
 	answer := Answer{Agent: agent}
+	if agent.Unmarked != "" {
+		answer.Problem = fmt.Sprintf("pod %s is %s", agent.Pod, agent.Unmarked)
+		return answer
+	}
 	if agent.Container == "" {
 		answer.Problem = fmt.Sprintf("pod %s has no container of the agent", agent.Pod)
 		return answer

@@ -30,13 +30,16 @@ type Agent struct {
 	Namespace string    `json:"namespace"`
 	Pod       string    `json:"pod"`
 	UID       types.UID `json:"-"`
-	Container string    `json:"-"`
-	Image     string    `json:"image,omitempty"`
+	// Container is the one in which commands are run; "" if there is none, or the pod is unmarked.
+	Container string `json:"-"`
+	Image     string `json:"image,omitempty"`
 	// Process is NodeAgent or DiskAgent.
 	Process string `json:"process"`
 	Ready   bool   `json:"ready"`
 	// Why is what keeps the pod from being ready, as far as its status has it.
 	Why string `json:"why,omitempty"`
+	// Unmarked says that no command is run in the pod, and why; "" if it has the mark of an agent.
+	Unmarked string `json:"unmarked,omitempty"`
 	// Provisioners are those whose claims the agent serves, by the settings in its pod.
 	Provisioners []string `json:"provisioners,omitempty"`
 
@@ -95,7 +98,12 @@ func agentOf(pod *corev1.Pod) Agent {
 	if c == nil {
 		return a
 	}
-	a.Container, a.Image = c.Name, c.Image
+	a.Image = c.Image
+	if pod.Annotations[contract.AnnAgent] == "" {
+		a.Unmarked = unmarked
+	} else {
+		a.Container = c.Name
+	}
 	if slices.Contains(slices.Concat(c.Command, c.Args), "disks") {
 		a.Process = DiskAgent
 		a.metricsOf(func(flag, variable string) (string, bool) { return set(c, flag, variable) }, false)
@@ -113,6 +121,12 @@ func agentOf(pod *corev1.Pod) Agent {
 // ServedBy returns the provisioners whose claims a pod of an agent serves, by the settings in it.
 // It is empty for an agent of raw disks.
 func ServedBy(pod *corev1.PodSpec) []string { return agentOf(&corev1.Pod{Spec: *pod}).Provisioners }
+
+// unmarked is about a pod with the labels of an agent and without contract.AnnAgent. The provisioner
+// of the project before has the same labels, container and path, and no commands: a command would be a
+// second provisioner.
+const unmarked = "no agent that this plugin knows: another program, or an agent from before the mark " +
+	contract.AnnAgent + ", so no command is run in it"
 
 // agentContainer returns the container of the agent, nil if there is none. Sidecars have other
 // names.

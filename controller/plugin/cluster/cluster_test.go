@@ -28,6 +28,7 @@ func agentPod(args []string, env ...string) *corev1.Pod {
 	}
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "hpp", Name: "agent-x", Labels: map[string]string{"k8s-app": "hostpath-provisioner-csi"},
+			Annotations:     map[string]string{contract.AnnAgent: "true"},
 			OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Controller: ptr.To(true)}}},
 		Spec:   corev1.PodSpec{NodeName: "node-01", Containers: []corev1.Container{{Name: "sidecar"}, c}},
 		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
@@ -117,6 +118,22 @@ func TestUnknown(t *testing.T) {
 		}
 		if agents := r.Agents(t.Context()); agents.Known() {
 			t.Errorf("%v: agents %+v", row.err, agents)
+		}
+	}
+}
+
+// Commands are run in pods with the mark alone. The project before has the same label, name of the
+// container and path of the program, which knows no commands: each would start a second provisioner.
+func TestNoCommandsWithoutTheMark(t *testing.T) {
+	for mark, want := range map[string]string{"true": "hostpath-provisioner", "": ""} {
+		pod := agentPod(nil, "PV_DIR", "/var/hpvolumes")
+		pod.Annotations = map[string]string{contract.AnnAgent: mark}
+		a := agentOf(pod)
+		if a.Container != want || (a.Unmarked == "") != (want != "") {
+			t.Errorf("%q: container %q, %q", mark, a.Container, a.Unmarked)
+		}
+		if a.Image != "hpp:v1" || !a.Ready || !a.Serves(contract.HostPathProvisioner) {
+			t.Errorf("%q: what its object has is not read: %+v", mark, a)
 		}
 	}
 }

@@ -35,6 +35,10 @@ func agentsRun(f *Facts) []finding {
 		}
 	}
 	for _, a := range f.Agents.Items {
+		if a.Unmarked != "" {
+			all = append(all, finding{Unknown, "node " + a.Node, fmt.Sprintf("pod %s/%s is %s", a.Namespace, a.Pod, a.Unmarked),
+				"update the agents, or leave the other program's pods as they are: see docs/plugin.md"})
+		}
 		n := f.node(a.Node)
 		switch {
 		case n != nil && !contract.NodeReady(n):

@@ -30,7 +30,7 @@ func (e *explanation) agentOn(n *corev1.Node, j *Node) {
 	for i := range e.Agents.Items {
 		if a := &e.Agents.Items[i]; a.Node == j.Name && a.Process == cluster.NodeAgent {
 			there = a
-			if provisioner == "" || a.Serves(provisioner) {
+			if (provisioner == "" || a.Serves(provisioner)) && (serving == nil || a.Unmarked == "") {
 				serving = a
 			}
 		}
@@ -44,6 +44,8 @@ func (e *explanation) agentOn(n *corev1.Node, j *Node) {
 		j.Agent = "none"
 		j.lacks("agent", "add it to PROVISION or COMPAT of the agents' DaemonSet, or use a class of another provisioner",
 			"its agent serves %s, and not %s", strings.Join(there.Provisioners, ", "), provisioner)
+	case serving.Unmarked != "": // it may serve the claim, or be another program
+		j.Agent = "unknown"
 	case !serving.Ready:
 		j.Agent = "not ready"
 		// An agent is not ready if one of its pools is not. It answers, and serves the others.

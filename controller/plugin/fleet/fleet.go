@@ -94,6 +94,9 @@ func Of(f *Facts) []Node {
 	for _, a := range f.Agents.Items {
 		n := at(cmp.Or(a.Node, "-"), missing)
 		n.Agents = append(n.Agents, a)
+		if a.Unmarked != "" {
+			n.Problems = append(n.Problems, "pod "+a.Pod+" is "+a.Unmarked)
+		}
 		if !a.Ready {
 			n.Problems = append(n.Problems, "pod "+a.Pod+" is not ready: "+a.Why)
 		}

@@ -43,6 +43,7 @@ func meta(namespace, name string) metav1.ObjectMeta {
 func objects() []runtime.Object {
 	agent := meta("hpp", "agent-1")
 	agent.Labels = map[string]string{"k8s-app": "hostpath-provisioner"}
+	metav1.SetMetaDataAnnotation(&agent, contract.AnnAgent, "true")
 	agent.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Controller: ptr.To(true)}}
 	spec := corev1.PodSpec{NodeName: "node-01", Containers: []corev1.Container{
 		{Name: "hostpath-provisioner", Image: "hpp:v1", Env: []corev1.EnvVar{
