@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/klog/v2"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
@@ -26,11 +27,14 @@ func (a *Agent) follow(ctx context.Context) error {
 type localPools struct {
 	*Agent
 	sweeps sweeps
+	asked  map[string]time.Time // when gone asked for a PV
 	mu     sync.Mutex
 	hung   map[string]bool // paths that did not respond to a check; guarded by mu
 }
 
-func newLocalPools(a *Agent) *localPools { return &localPools{Agent: a, hung: map[string]bool{}} }
+func newLocalPools(a *Agent) *localPools {
+	return &localPools{Agent: a, hung: map[string]bool{}, asked: map[string]time.Time{}}
+}
 
 // sweeps bounds how often the configuration has all PVs of the cluster read. Only Follow uses it.
 type sweeps struct {
@@ -127,8 +131,11 @@ func (l *localPools) Held(ctx context.Context, path string) string {
 		return "is not opened yet: list it again until the agent is ready"
 	}
 	// It has no volumes, or it was never open, and may be a wrong path. A PV that names it is an
-	// answer, also an old one. That there is none is an answer only right after a sweep.
+	// answer, while it exists. That there is none is an answer only right after a sweep.
 	pv := l.namedBy(pool)
+	if pv != "" && l.gone(ctx, pv) {
+		pv, l.sweeps = "", sweeps{}
+	}
 	if pv == "" && !l.sweeps.do(func() error { return l.pvs.Sweep(ctx) }) {
 		return "may have volumes: list it again until the agent has read all PVs, which it tries within an hour"
 	}
@@ -136,6 +143,17 @@ func (l *localPools) Held(ctx context.Context, path string) string {
 		return fmt.Sprintf("PV %s names: list it again until no PV names it", pv)
 	}
 	return ""
+}
+
+// gone asks the API server whether a PV does not exist any more, once a minute: the agent's watch
+// does not cover a PV of a pool that it cannot serve.
+func (l *localPools) gone(ctx context.Context, pv string) bool {
+	if time.Since(l.asked[pv]) < time.Minute {
+		return false
+	}
+	l.asked[pv] = time.Now()
+	now, err := live.PV(ctx, l.client, pv)
+	return now == nil && err == nil
 }
 
 // home returns the pool at PV_DIR, which has the note of the others that have volumes.

@@ -78,6 +78,17 @@ func TestHeldReadsAllPVsOnce(t *testing.T) {
 	if n > 1 {
 		t.Errorf("%d lists of all PVs of the cluster for one path", n)
 	}
+	// The PV goes, which no watch of this agent shows. A minute later the path is held no more.
+	if err := client.CoreV1().PersistentVolumes().Delete(t.Context(), pv.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if why := a.Held(t.Context(), second); why == "" {
+		t.Error("a PV is asked for at each poll")
+	}
+	clear(a.asked)
+	if why := a.Held(t.Context(), second); why != "" {
+		t.Errorf("held for a PV that is gone: %s", why)
+	}
 }
 
 // While the answer does not help, all PVs are read more and more rarely.
