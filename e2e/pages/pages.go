@@ -31,6 +31,7 @@ var Elsewhere = map[string]string{
 	"docs/helm.md":                     "they need Helm: TestHelm of nodes follows it",
 	"docs/monitoring.md":               "they need Grafana: TestDashboard of suite",
 	"docs/node-gone.md":                "they delete Nodes: TestNodeGone of nodes",
+	"docs/node-reset.md":               "they prepare the reset of a node: TestInspectPublished of cmd runs inspect --published",
 	"docs/openshift.md":                "they need OpenShift, which was not run",
 	"docs/operator.md":                 "make demo-operator, and TestOperator of nodes",
 	"docs/performance.md":              "they measure for hours",

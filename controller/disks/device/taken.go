@@ -62,7 +62,7 @@ func (c *Controller) check(ctx context.Context, t target, _ func(disk.Progress))
 	}
 	if t.pv.Annotations[annBoundByController] != "" {
 		c.warn(ctx, t.pv, "taken", events.DeviceError, "the PV had a claim before, and the next one gets what is on its disk: "+why+
-			". To have the disk wiped, delete the PV, and wipe the disk by hand")
+			". To keep it from others, set the claimRef of the PV to the claim that is meant to have it")
 		return nil
 	}
 	// Before the PV goes: the next pass offers the disk.
