@@ -8,59 +8,32 @@ import (
 
 // agentActs are what happens to processes.
 var agentActs = []act{
-	{words: "agent restart", usage: "NODE [FLAG...]: its agent ends and starts, with other flags if there are any", weight: 2,
-		draw: func(w *World) []string { return w.aNode(func(n *node) bool { return n.agent != nil }) },
-		do: func(w *World, args []string) bool {
-			n := w.node(arg(args, 0))
-			if n == nil || n.agent == nil {
-				return false
-			}
-			w.stopAgent(n)
-			if n.flags = slices.Clone(args[1:]); !all(n.flags, func(f string) bool { return strings.HasPrefix(f, "--") }) {
-				return false
-			}
-			w.startAgent(n)
-			return true
-		}},
-	{words: "migrate", usage: "NODE on|back|off: its agent replaces hostPath PVs by CSI PVs, or back", weight: 1,
-		draw: func(w *World) []string {
-			if n := w.aNode(func(n *node) bool { return n.agent != nil }); n != nil {
-				return append(n, pick(w, []string{"run", "back", "off"}))
-			}
-			return nil
-		},
-		do: func(w *World, args []string) bool {
-			n := w.node(arg(args, 0))
-			if n == nil || n.agent == nil {
-				return false
-			}
-			w.stopAgent(n)
-			n.flags = []string{"--migrate-to-csi=" + arg(args, 1)}
-			w.startAgent(n)
-			return true
-		}},
-	{words: "agent kill before write", usage: "NODE N: killed before its N-th write to the API server from now", weight: 2,
-		draw: func(w *World) []string { return w.aKill(6) },
-		do:   func(w *World, args []string) bool { return w.killAtWrite(args, false) }},
-	{words: "agent kill after write", usage: "NODE N: killed when that write took effect, before it knows", weight: 2,
-		draw: func(w *World) []string { return w.aKill(6) },
-		do:   func(w *World, args []string) bool { return w.killAtWrite(args, true) }},
-	{words: "agent kill before step", usage: "NODE N: killed before its N-th change to a disk from now", weight: 2,
-		draw: func(w *World) []string { return w.aKill(20) },
-		do: func(w *World, args []string) bool {
-			n, nth := w.node(arg(args, 0)), number(arg(args, 1))
-			if n == nil || n.agent == nil || nth < 1 {
-				return false
-			}
+	nodeAct("agent restart", " [FLAG...]: its agent ends and starts, with other flags if there are any", 2, (*node).runs,
+		func(w *World, n *node, flags []string) bool {
+			return all(flags, func(f string) bool { return strings.HasPrefix(f, "--") }) && w.restart(n, flags)
+		}),
+	nodeAct("migrate", " run|back|off: its agent replaces hostPath PVs by CSI PVs, or back", 1, (*node).runs,
+		func(w *World, n *node, args []string) bool {
+			return w.restart(n, []string{"--migrate-to-csi=" + arg(args, 0)})
+		}).
+		with(func(w *World) string { return pick(w, []string{"run", "back", "off"}) }),
+	nodeAct("agent kill before write", " N: killed before its N-th write to the API server from now", 2, (*node).runs,
+		func(w *World, n *node, args []string) bool { return w.killAtWrite(n, args, false) }).with(upTo(6)),
+	nodeAct("agent kill after write", " N: killed when that write took effect, before it knows", 2, (*node).runs,
+		func(w *World, n *node, args []string) bool { return w.killAtWrite(n, args, true) }).with(upTo(6)),
+	nodeAct("agent kill before step", " N: killed before its N-th change to a disk from now", 2, (*node).runs,
+		func(_ *World, n *node, args []string) bool {
+			nth := number(arg(args, 0))
 			n.agent.stopAt.Store(n.agent.steps.Load() + nth)
-			return true
-		}},
+			return nth > 0
+		}).with(upTo(20)),
 	{words: "operator restart", usage: "", weight: 1,
 		draw: func(*World) []string { return []string{} },
 		do: func(w *World, _ []string) bool {
-			if i := w.inst.Load(); i != nil {
+			switch i := w.inst.Load(); {
+			case i != nil:
 				i.operate(i.version)
-			} else {
+			case w.kind == ofAgents:
 				w.restartLostNodes()
 			}
 			return true
@@ -86,20 +59,23 @@ func all[T any](list []T, is func(T) bool) bool {
 
 func number(s string) int64 { n, _ := strconv.ParseInt(s, 10, 64); return n }
 
-func (w *World) aKill(most int) []string {
-	if n := w.aNode(func(n *node) bool { return n.agent != nil }); n != nil {
-		return append(n, strconv.Itoa(1+w.rnd.IntN(most)))
-	}
-	return nil
+func upTo(most int) func(*World) string {
+	return func(w *World) string { return strconv.Itoa(1 + w.rnd.IntN(most)) }
 }
 
-func (w *World) killAtWrite(args []string, after bool) bool {
-	n, nth := w.node(arg(args, 0)), number(arg(args, 1))
-	if n == nil || n.agent == nil || nth < 1 {
-		return false
+// restart starts an agent anew, with other flags if there are any.
+func (w *World) restart(n *node, flags []string) bool {
+	w.stopAgent(n)
+	if len(flags) > 0 {
+		n.flags = slices.Clone(flags)
 	}
+	w.startAgent(n)
+	return true
+}
+
+func (w *World) killAtWrite(n *node, args []string, after bool) bool {
 	w.faults.mu.Lock()
 	defer w.faults.mu.Unlock()
-	w.faults.kill = &killPoint{who: n.agent, nth: int(nth), after: after}
+	w.faults.kill = &killPoint{who: n.agent, nth: int(number(arg(args, 0))), after: after}
 	return true
 }

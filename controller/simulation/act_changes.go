@@ -24,16 +24,16 @@ var changeActs = []act{
 			w.quiet(before, w.API.Counts())
 			return true
 		}},
-	{words: "pv label", usage: "CLAIM NODE: a tool writes the label of that node on its PV", weight: 1, next: "policy",
-		draw: func(w *World) []string { return w.claimAnd(func() string { return pick(w, w.nodes).name }) },
+	{words: "pv label", usage: "CLAIM NODE: a tool writes the label of that node on its PV", weight: 1, next: []string{"delete claim", "policy"},
+		draw: func(w *World) []string { return w.pvAnd(func() string { return pick(w, w.nodes).name }) },
 		do: func(w *World, args []string) bool {
 			return w.editPV(arg(args, 0), func(pv *corev1.PersistentVolume) bool {
 				pv.Labels = map[string]string{contract.LabelNode: arg(args, 1)}
 				return true
 			})
 		}},
-	{words: "pv strip", usage: "CLAIM: a tool removes our labels and annotations from its PV", weight: 1, next: "policy",
-		draw: func(w *World) []string { return w.aClaim() },
+	{words: "pv strip", usage: "CLAIM: a tool removes our labels and annotations from its PV", weight: 1, next: []string{"delete claim", "policy"},
+		draw: func(w *World) []string { return w.aPV() },
 		do: func(w *World, args []string) bool {
 			return w.editPV(arg(args, 0), func(pv *corev1.PersistentVolume) bool {
 				pv.Labels = nil
@@ -51,51 +51,34 @@ var changeActs = []act{
 			return nil
 		},
 		do: func(w *World, args []string) bool { return w.givePV(arg(args, 0), arg(args, 1)) }},
-	{words: "orphans delete", usage: "NODE: its agent removes orphans that are an hour old", weight: 1, next: "rest",
-		draw: func(w *World) []string { return w.aNode(func(n *node) bool { return n.agent != nil }) },
-		do: func(w *World, args []string) bool {
-			n := w.node(arg(args, 0))
-			if n == nil || n.agent == nil {
-				return false
-			}
-			w.stopAgent(n)
-			n.flags = []string{"--orphans=delete", "--orphan-grace=1h"}
-			w.startAgent(n)
-			return true
-		}},
-	{words: "second agent", usage: "NODE POOL: an agent of another form was left running there, and has the pool first", weight: 1,
-		draw: func(w *World) []string {
-			if n := w.aNode(func(n *node) bool { return n.agent != nil && n.second == nil }); n != nil {
-				return append(n, pick(w, pools[:2]))
-			}
-			return nil
-		},
-		do: func(w *World, args []string) bool {
-			n := w.node(arg(args, 0))
-			if n == nil || n.agent == nil || n.second != nil || !n.away[arg(args, 1)].IsZero() {
+	nodeAct("orphans delete", ": its agent removes orphans soon", 1, (*node).runs,
+		func(w *World, n *node, _ []string) bool { return w.restart(n, strings.Fields(orphansGo)) }).then("disk away"),
+	nodeAct("second agent", " POOL: an agent of another form was left running there, and has the pool first", 1,
+		func(n *node) bool { return n.runs() && n.second == nil }, func(w *World, n *node, args []string) bool {
+			if !n.away[arg(args, 0)].IsZero() {
 				return false
 			}
 			w.stopAgent(n)
 			n.second = &process{who: fmt.Sprintf("second/%s#1", n.name), done: make(chan struct{}), node: n}
-			w.runAgent(n.second, []string{"--node-name=" + n.name, "--provision=hostpath", "--pv-dir=" + n.base + "/" + arg(args, 1)})
+			must(w.runAgent(n.second, []string{"--node-name=" + n.name, "--provision=hostpath", "--pv-dir=" + n.base + "/" + args[0]}))
 			time.Sleep(10 * time.Second)
 			w.startAgent(n)
 			return true
-		}},
-	{words: "webhook keeps", usage: "policies: a webhook puts the reclaim policy of each PV back", weight: 1, next: "migrate",
+		}).with(func(w *World) string { return pick(w, pools[:2]) }),
+	{words: "webhook keeps", usage: "policies: a webhook puts the reclaim policy of each PV back", weight: 1, next: []string{"migrate"},
 		draw: func(*World) []string { return []string{"policies"} },
 		do: func(w *World, _ []string) bool {
-			return w.hook("keeps", func(x *apiserver.Write) error {
+			return w.hook("keeps", false, func(x *apiserver.Write) error {
 				if was := field(x.Old, "spec", "persistentVolumeReclaimPolicy"); x.Resource == "persistentvolumes" && x.Who != "god" && was != "" && x.New != nil {
 					x.New["spec"].(object)["persistentVolumeReclaimPolicy"] = was
 				}
 				return nil
 			})
 		}},
-	{words: "webhook strips", usage: "annotations: a webhook removes the annotations of each new PV", weight: 1, next: "migrate",
+	{words: "webhook strips", usage: "annotations: a webhook removes the annotations of each new PV", weight: 1, next: []string{"migrate"},
 		draw: func(*World) []string { return []string{"annotations"} },
 		do: func(w *World, _ []string) bool {
-			return w.hook("strips", func(x *apiserver.Write) error {
+			return w.hook("strips", false, func(x *apiserver.Write) error {
 				if x.Resource == "persistentvolumes" && x.Verb == "create" && x.Who != "god" && x.New != nil {
 					delete(x.New["metadata"].(object), "annotations")
 				}
@@ -104,24 +87,24 @@ var changeActs = []act{
 		}},
 }
 
-// hook adds a webhook, once.
-func (w *World) hook(name string, change func(*apiserver.Write) error) bool {
+// hook adds a webhook, once. One that lasts is a policy of the cluster: it does not end with the faults.
+func (w *World) hook(name string, lasts bool, change func(*apiserver.Write) error) bool {
 	f := &w.faults
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.hooks[name] != nil {
+	if f.hooks[name].change != nil {
 		return false
 	}
 	if f.hooks == nil {
-		f.hooks = map[string]func(*apiserver.Write) error{}
+		f.hooks = map[string]hook{}
 	}
-	f.hooks[name] = change
+	f.hooks[name] = hook{change, lasts}
 	return true
 }
 
-// claimAnd draws a claim and one more argument.
-func (w *World) claimAnd(more func() string) []string {
-	if c := w.aClaim(); c != nil {
+// pvAnd draws the claim of a PV and one more argument.
+func (w *World) pvAnd(more func() string) []string {
+	if c := w.aPV(); c != nil {
 		return append(c, more())
 	}
 	return nil

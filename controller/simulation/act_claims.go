@@ -10,18 +10,20 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // claimActs are what tenants do.
 var claimActs = []act{
-	{words: "claim", usage: "NAME NODE CLASS SIZE: a pod that may run on the node alone uses a new claim", weight: 6,
+	{words: "claim", usage: "NAME NODE CLASS SIZE: a pod that may run on the node alone uses a new claim", weight: 4, next: []string{"delete claim"},
 		draw: func(w *World) []string {
-			return []string{w.newName(), pick(w, w.nodes).name, pick(w, w.classNames()), "1Mi"}
+			return []string{w.newName(), pick(w, w.nodes).name, w.aClass(), "1Mi"}
 		},
 		do: func(w *World, args []string) bool {
 			return w.makeClaim(arg(args, 0), arg(args, 1), arg(args, 2), arg(args, 3))
 		}},
-	{words: "delete claim", usage: "NAME: its pod ends, and the claim is deleted", weight: 3, next: "claim again",
+	{words: "delete claim", usage: "NAME: its pod ends, and the claim is deleted", weight: 3, next: []string{"claim again", "delete pv", "disk back", "raw stop", "raw unref", "raw restart"},
 		draw: func(w *World) []string { return w.aClaim() },
 		do:   func(w *World, args []string) bool { return w.deleteClaim(arg(args, 0)) }},
 	{words: "claim again", usage: "NAME: a claim is made again under its name, as a StatefulSet does", weight: 1,
@@ -29,6 +31,14 @@ var claimActs = []act{
 		do: func(w *World, args []string) bool {
 			v := w.judge.volumeOfClaim(arg(args, 0))
 			return v != nil && w.makeClaim(args[0], v.node, w.classOf(v), "1Mi")
+		}},
+	{words: "claim pinned", usage: "NAME VALUE: a claim of class hp whose annotation is to name its node", weight: 1,
+		draw: func(w *World) []string {
+			n := pick(w, w.nodes).name
+			return []string{w.newName(), pick(w, []string{n, "node/" + n, "Node-01", "node-09"})}
+		},
+		do: func(w *World, args []string) bool {
+			return w.apply(tenant, arg(args, 0), "hp", corev1.PersistentVolumeClaimSpec{}, map[string]string{contract.AnnProvisionOnNode: arg(args, 1)}, nil)
 		}},
 	{words: "grow claim", usage: "NAME SIZE: it requests more", weight: 1,
 		draw: func(w *World) []string {
@@ -56,6 +66,15 @@ func (w *World) newName() string {
 }
 
 func sorted(names []string) []string { slices.Sort(names); return names }
+
+// aClass draws a class, often one with the policy of the run.
+func (w *World) aClass() string {
+	class := pick(w, w.classNames())
+	if pool, _, is := strings.Cut(class, "-"); is && w.gone != "" && w.rnd.IntN(3) > 0 {
+		return pool + "-" + w.gone
+	}
+	return class
+}
 
 func (w *World) classNames() (all []string) {
 	if w.inst.Load() != nil {
@@ -86,11 +105,19 @@ func (w *World) makeClaim(name, node, class, size string) bool {
 	if err != nil || w.node(node) == nil {
 		return false
 	}
-	_, err = w.god.CoreV1().PersistentVolumeClaims(tenant).Create(ctx, &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{wantsNode: node}},
-		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: bytes}}},
-	}, metav1.CreateOptions{})
+	spec := corev1.PersistentVolumeClaimSpec{}
+	spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: bytes}
+	return w.apply(tenant, name, class, spec, nil, map[string]string{wantsNode: node})
+}
+
+// apply makes a claim, of a MiB if the spec has no size. It returns false if there is one of that name.
+func (w *World) apply(namespace, name, class string, spec corev1.PersistentVolumeClaimSpec, notes, labels map[string]string) bool {
+	spec.StorageClassName, spec.AccessModes = &class, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	if spec.Resources.Requests == nil {
+		spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}
+	}
+	_, err := w.god.CoreV1().PersistentVolumeClaims(namespace).Create(ctx, &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: notes}, Spec: spec}, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return false
 	}
@@ -112,6 +139,15 @@ func (w *World) aClaim() []string {
 	return []string{pick(w, sorted(names))}
 }
 
+// aPV draws the claim of a PV that exists, nil if there is none. The claim may be gone.
+func (w *World) aPV() []string {
+	names := w.judge.claimsOfPVs()
+	if len(names) == 0 {
+		return nil
+	}
+	return []string{pick(w, sorted(names))}
+}
+
 // deleteClaim deletes a claim. The data may go with it if its PV says so now.
 func (w *World) deleteClaim(name string) bool {
 	claims := w.god.CoreV1().PersistentVolumeClaims(tenant)
@@ -120,6 +156,7 @@ func (w *World) deleteClaim(name string) bool {
 		return false
 	}
 	w.judge.wants(c.UID, "its claim was deleted")
+	w.judge.due(c)
 	must(claims.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &c.UID}}))
 	return true
 }
@@ -177,6 +214,18 @@ func (j *judge) volumeOfClaim(name string) (found *volume) {
 		}
 	}
 	return found
+}
+
+// claimsOfPVs are the names of the claims that the PVs of volumes were made for.
+func (j *judge) claimsOfPVs() (all []string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, v := range j.pvs {
+		if name, is := strings.CutPrefix(v.name, tenant+"/"); is && !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
 }
 
 func (j *judge) claimOfPV(pv string) string {

@@ -15,60 +15,33 @@ import (
 
 // nodeActs are what happens to machines and their disks.
 var nodeActs = []act{
-	{words: "node delete", usage: "NODE: its Node is deleted, and its agent ends", weight: 3, next: "node make",
-		draw: func(w *World) []string { return w.aNode(func(n *node) bool { return n.absent.IsZero() }) },
-		do: func(w *World, args []string) bool {
-			n := w.node(arg(args, 0))
-			if n == nil || !n.absent.IsZero() {
-				return false
-			}
-			w.stopAgent(n)
-			w.deleteNode(n)
-			return true
-		}},
-	{words: "node make", usage: "NODE: it registers again, with another UID, and its agent starts", weight: 2,
-		draw: func(w *World) []string { return w.aNode(func(n *node) bool { return !n.absent.IsZero() }) },
-		do: func(w *World, args []string) bool {
-			n := w.node(arg(args, 0))
-			if n == nil || n.absent.IsZero() {
-				return false
-			}
-			w.makeNode(n)
-			w.startAgent(n)
-			return true
-		}},
-	{words: "node blink", usage: "NODE: its Node is deleted and registers again at once, and its agent runs on", weight: 1,
-		draw: func(w *World) []string { return w.aNode(func(n *node) bool { return n.absent.IsZero() }) },
-		do: func(w *World, args []string) bool {
-			n := w.node(arg(args, 0))
-			if n == nil || !n.absent.IsZero() {
-				return false
-			}
-			w.deleteNode(n)
-			time.Sleep(10 * time.Second)
-			w.makeNode(n)
-			return true
-		}},
-	{words: "hostname", usage: "NODE NAME: its hostname label changes", weight: 1,
-		draw: func(w *World) []string {
-			if n := w.aNode(func(n *node) bool { return n.absent.IsZero() }); n != nil {
-				return append(n, "host-"+pick(w, w.nodes).name)
-			}
-			return nil
-		},
-		do: func(w *World, args []string) bool {
-			return w.editNode(arg(args, 0), func(o *corev1.Node) {
-				o.Labels[corev1.LabelHostname] = arg(args, 1)
-				w.node(o.Name).renamed = true
-			})
-		}},
-	{words: "disk away", usage: "NODE/POOL: its disk does not answer: an empty directory is there, and the agent starts again", weight: 4, next: "give up pool",
+	nodeAct("node delete", ": its Node is deleted, and its agent ends", 3, (*node).there, func(w *World, n *node, _ []string) bool {
+		w.stopAgent(n)
+		w.deleteNode(n)
+		return true
+	}).then("node make"),
+	nodeAct("node make", ": it registers again, with another UID, and its agent starts", 2, (*node).gone, func(w *World, n *node, _ []string) bool {
+		w.makeNode(n)
+		w.startAgent(n)
+		return true
+	}),
+	nodeAct("node blink", ": its Node is deleted and registers again at once, and its agent runs on", 1, (*node).there, func(w *World, n *node, _ []string) bool {
+		w.deleteNode(n)
+		time.Sleep(10 * time.Second)
+		w.makeNode(n)
+		return true
+	}),
+	nodeAct("hostname", " NAME: its hostname label changes", 1, (*node).there, func(w *World, n *node, args []string) bool {
+		n.renamed = true
+		return w.editNode(n.name, func(o *corev1.Node) { o.Labels[corev1.LabelHostname] = arg(args, 0) })
+	}).with(func(w *World) string { return "host-" + pick(w, w.nodes).name }),
+	{words: "disk away", usage: "NODE/POOL: its disk does not answer: an empty directory is there, and the agent starts again", weight: 4, next: []string{"give up pool", "policy", "delete claim"},
 		draw: func(w *World) []string { return w.aDisk(false) },
 		do:   func(w *World, args []string) bool { return w.moveDisk(arg(args, 0), true) }},
 	{words: "disk back", usage: "NODE/POOL: its disk is there again", weight: 3,
 		draw: func(w *World) []string { return w.aDisk(true) },
 		do:   func(w *World, args []string) bool { return w.moveDisk(arg(args, 0), false) }},
-	{words: "give up pool", usage: "NODE/POOL: an administrator gives up a disk that is away, by the pool's UUID", weight: 3, next: "disk back",
+	{words: "give up pool", usage: "NODE/POOL: an administrator gives up a disk that is away, by the pool's UUID", weight: 3, next: []string{"disk back"},
 		draw: func(w *World) []string { return w.aDisk(true) },
 		do: func(w *World, args []string) bool {
 			n, pool := w.disk(arg(args, 0))
@@ -78,14 +51,40 @@ var nodeActs = []act{
 			id := w.poolID(n, pool)
 			return id != "" && w.editNode(n.name, func(o *corev1.Node) { o.Annotations[contract.AnnGiveUp] = id })
 		}},
-	{words: "give up node", usage: "NODE: an administrator gives up what was on an earlier Node of that name", weight: 1,
-		draw: func(w *World) []string {
-			return w.aNode(func(n *node) bool { return n.absent.IsZero() && len(n.away) > 0 })
-		},
-		do: func(w *World, args []string) bool {
-			return w.editNode(arg(args, 0), func(o *corev1.Node) { o.Annotations[contract.AnnGiveUp] = string(o.UID) })
-		}},
+	nodeAct("give up node", ": an administrator gives up what was on an earlier Node of that name", 1,
+		func(n *node) bool { return n.there() && len(n.away) > 0 }, func(w *World, n *node, _ []string) bool {
+			return w.editNode(n.name, func(o *corev1.Node) { o.Annotations[contract.AnnGiveUp] = string(o.UID) })
+		}),
 }
+
+// nodeAct returns an act whose first argument is a node that fits.
+func nodeAct(words, usage string, weight int, fits func(*node) bool, do func(*World, *node, []string) bool) act {
+	return act{words: words, usage: "NODE" + usage, weight: weight,
+		draw: func(w *World) []string { return w.aNode(fits) },
+		do: func(w *World, args []string) bool {
+			n := w.node(arg(args, 0))
+			return n != nil && fits(n) && do(w, n, args[1:])
+		}}
+}
+
+// with returns the act with one more argument.
+func (a act) with(more func(*World) string) act {
+	draw := a.draw
+	a.draw = func(w *World) []string {
+		if args := draw(w); args != nil {
+			return append(args, more(w))
+		}
+		return nil
+	}
+	return a
+}
+
+// then returns the act with acts that often follow.
+func (a act) then(next ...string) act { a.next = next; return a }
+
+func (n *node) there() bool { return n.absent.IsZero() }
+func (n *node) gone() bool  { return !n.absent.IsZero() }
+func (n *node) runs() bool  { return n.agent != nil }
 
 func (w *World) aNode(fits func(*node) bool) []string {
 	var names []string

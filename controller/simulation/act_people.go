@@ -57,10 +57,7 @@ func duration(s string) (time.Duration, bool) {
 var peopleActs = []act{
 	{words: "policy", usage: "CLAIM Retain|Delete: an administrator sets the policy of its PV", weight: 1,
 		draw: func(w *World) []string {
-			if c := w.aClaim(); c != nil {
-				return append(c, pick(w, []string{"Retain", "Retain", "Delete"}))
-			}
-			return nil
+			return w.pvAnd(func() string { return pick(w, []string{"Retain", "Retain", "Delete"}) })
 		},
 		do: func(w *World, args []string) bool {
 			policy := corev1.PersistentVolumeReclaimPolicy(arg(args, 1))
@@ -69,9 +66,9 @@ var peopleActs = []act{
 				pv.Spec.PersistentVolumeReclaimPolicy = policy
 				return changed
 			})
-		}, next: "delete pv"},
-	{words: "delete pv", usage: "CLAIM: an administrator deletes its PV", weight: 1, next: "delete claim",
-		draw: func(w *World) []string { return w.aClaim() },
+		}, next: []string{"delete claim", "delete pv"}},
+	{words: "delete pv", usage: "CLAIM: an administrator deletes its PV", weight: 1, next: []string{"delete claim", "pv apply", "disk back"},
+		draw: func(w *World) []string { return w.aPV() },
 		do: func(w *World, args []string) bool {
 			pv := w.pvOf(arg(args, 0))
 			if pv == nil || pv.DeletionTimestamp != nil {

@@ -1,13 +1,14 @@
 package simulation
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/simulation/apiserver"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,8 +16,8 @@ import (
 
 // restoreActs are what people do to get something back, and what happens to half of a node.
 var restoreActs = []act{
-	{words: "pv forced", usage: "CLAIM: its PV is deleted and its finalizers are removed", weight: 1, next: "pv apply",
-		draw: func(w *World) []string { return w.aClaim() },
+	{words: "pv forced", usage: "CLAIM: its PV is deleted and its finalizers are removed", weight: 1, next: []string{"pv apply"},
+		draw: func(w *World) []string { return w.aPV() },
 		do: func(w *World, args []string) bool {
 			pv := w.pvOf(arg(args, 0))
 			if pv == nil {
@@ -30,7 +31,7 @@ var restoreActs = []act{
 			}
 			return pvs.Delete(ctx, pv.Name, metav1.DeleteOptions{}) == nil
 		}},
-	{words: "pv apply", usage: "CLAIM: the PV that it had is applied again from a backup", weight: 2,
+	{words: "pv apply", usage: "CLAIM: the PV that it had is applied again from a backup", weight: 2, next: []string{"delete claim", "policy"},
 		draw: func(w *World) []string {
 			var names []string
 			for name, pv := range w.judge.backup {
@@ -56,66 +57,64 @@ var restoreActs = []act{
 	{words: "claim absent", usage: "NAME NODE: a claim that names a PV which does not exist", weight: 1,
 		draw: func(w *World) []string { return append([]string{w.newName()}, pick(w, w.nodes).name) },
 		do: func(w *World, args []string) bool {
-			_, err := w.god.CoreV1().PersistentVolumeClaims(tenant).Create(ctx, &corev1.PersistentVolumeClaim{
-				ObjectMeta: metav1.ObjectMeta{Name: arg(args, 0), Labels: map[string]string{wantsNode: arg(args, 1)}},
-				Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("a-keep"), VolumeName: "pv-of-" + args[0],
-					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Resources: corev1.VolumeResourceRequirements{
-						Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}}},
-			}, metav1.CreateOptions{})
-			return err == nil
+			absent := corev1.PersistentVolumeClaimSpec{VolumeName: "pv-of-" + arg(args, 0)}
+			return w.apply(tenant, args[0], "a-keep", absent, nil, map[string]string{wantsNode: arg(args, 1)})
 		}},
-	{words: "node vanish", usage: "NODE: its Node is deleted, and its agent runs on", weight: 1, next: "agent end",
-		draw: func(w *World) []string { return w.aNode(func(n *node) bool { return n.absent.IsZero() }) },
-		do: func(w *World, args []string) bool {
-			n := w.node(arg(args, 0))
-			if n == nil || !n.absent.IsZero() {
-				return false
-			}
-			w.deleteNode(n)
-			return true
-		}},
-	{words: "node return", usage: "NODE: it registers again, and its agent does not start", weight: 1, next: "agent start",
-		draw: func(w *World) []string { return w.aNode(func(n *node) bool { return !n.absent.IsZero() }) },
-		do: func(w *World, args []string) bool {
-			n := w.node(arg(args, 0))
-			if n == nil || n.absent.IsZero() {
-				return false
-			}
-			w.makeNode(n)
-			return true
-		}},
-	{words: "agent end", usage: "NODE: its agent ends, with its pod", weight: 1, next: "node delete",
-		draw: func(w *World) []string { return w.aNode(func(n *node) bool { return n.agent != nil }) },
-		do: func(w *World, args []string) bool {
-			n := w.node(arg(args, 0))
-			if n == nil || n.agent == nil {
-				return false
-			}
-			w.stopAgent(n)
-			return true
-		}},
-	{words: "agent start", usage: "NODE: its agent starts, with a pod", weight: 2,
-		draw: func(w *World) []string {
-			return w.aNode(func(n *node) bool { return n.agent == nil && n.absent.IsZero() })
-		},
-		do: func(w *World, args []string) bool {
-			n := w.node(arg(args, 0))
-			if n == nil || n.agent != nil || !n.absent.IsZero() {
-				return false
-			}
+	{words: "foreign", usage: "NAME CLASS CLUSTER|none: a claim and its PV from another cluster, for a Node that has not joined", weight: 1,
+		draw: func(w *World) []string { return []string{w.newName(), w.aClass(), pick(w, []string{"former", "none"})} },
+		do:   func(w *World, args []string) bool { return w.foreign(arg(args, 0), arg(args, 1), arg(args, 2)) }},
+	nodeAct("node vanish", ": its Node is deleted, and its agent runs on", 1, (*node).there, func(w *World, n *node, _ []string) bool {
+		w.deleteNode(n)
+		return true
+	}).then("agent end", "node return"),
+	nodeAct("node return", ": it registers again, and its agent does not start", 1, (*node).gone, func(w *World, n *node, _ []string) bool {
+		w.makeNode(n)
+		return true
+	}).then("agent start"),
+	nodeAct("agent end", ": its agent ends, with its pod", 1, (*node).runs, func(w *World, n *node, _ []string) bool {
+		w.stopAgent(n)
+		return true
+	}).then("node vanish", "node delete"),
+	nodeAct("agent start", ": its agent starts, with a pod", 2, func(n *node) bool { return !n.runs() && n.there() },
+		func(w *World, n *node, _ []string) bool {
 			w.startAgent(n)
 			return true
-		}},
-	{words: "webhook refuses", usage: "csi: a webhook refuses each new CSI PV", weight: 1, next: "migrate",
+		}),
+	{words: "webhook refuses", usage: "csi: a webhook refuses each new CSI PV, for good", weight: 1, next: []string{"migrate"},
 		draw: func(*World) []string { return []string{"csi"} },
 		do: func(w *World, _ []string) bool {
-			return w.hook("refuses", func(x *apiserver.Write) error {
+			return w.hook("refuses", true, func(x *apiserver.Write) error {
 				if x.Resource == "persistentvolumes" && x.Verb == "create" && x.Who != "god" && field(x.New, "spec", "csi", "driver") != "" {
 					return apierrors.NewForbidden(corev1.Resource("persistentvolumes"), x.Name, nil)
 				}
 				return nil
 			})
 		}},
+}
+
+// foreign applies a claim and its PV as they were in another cluster.
+func (w *World) foreign(name, class, cluster string) bool {
+	pool, _, is := strings.Cut(class, "-")
+	if !is || !w.apply(tenant, name, class, corev1.PersistentVolumeClaimSpec{VolumeName: "foreign-" + name}, nil, nil) {
+		return false
+	}
+	const home = "node-09"
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "foreign-" + name, Labels: map[string]string{contract.LabelNode: home},
+		Annotations: map[string]string{contract.AnnProvisionedBy: contract.CSIProvisioner, contract.AnnCluster: cluster, contract.AnnNodeUID: "former"}}}
+	if cluster == "none" {
+		delete(pv.Annotations, contract.AnnCluster)
+	}
+	pv.Spec = corev1.PersistentVolumeSpec{StorageClassName: class, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+		Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")},
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		ClaimRef:    &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: tenant, Name: name},
+		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: contract.CSIProvisioner,
+			VolumeHandle: pv.Name, VolumeAttributes: map[string]string{contract.StoragePool: pool}}},
+		NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: contract.TopologyNode, Operator: corev1.NodeSelectorOpIn, Values: []string{home}}}}}}},
+	}
+	_, err := w.god.CoreV1().PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{})
+	return err == nil
 }
 
 // forced notes that a person removes the PV by force.

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -19,7 +20,13 @@ type faults struct {
 	manager time.Duration            // of the controller-manager
 	refused []refusal
 	kill    *killPoint
-	hooks   map[string]func(*apiserver.Write) error
+	hooks   map[string]hook
+}
+
+// hook changes or refuses writes.
+type hook struct {
+	change func(*apiserver.Write) error
+	lasts  bool
 }
 
 // refusal is an answer that the processes get for a while.
@@ -99,7 +106,7 @@ func (w *World) admit(write *apiserver.Write) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, hook := range f.hooks {
-		if err := hook(write); err != nil {
+		if err := hook.change(write); err != nil {
 			return err
 		}
 	}
@@ -110,7 +117,8 @@ func (w *World) admit(write *apiserver.Write) error {
 func (f *faults) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.lag, f.manager, f.refused, f.kill, f.hooks = map[string]time.Duration{}, 0, nil, nil, nil
+	f.lag, f.manager, f.refused, f.kill = map[string]time.Duration{}, 0, nil, nil
+	maps.DeleteFunc(f.hooks, func(_ string, h hook) bool { return !h.lasts })
 }
 
 // managerLag is how late each step of the controller-manager is.

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,6 +30,7 @@ type judge struct {
 	found   []Violation
 	grace   time.Duration // of lost nodes
 	wake    chan struct{} // closed at the next change of a claim or PV
+	wrote   chan struct{} // closed when a process writes one
 
 	gone   map[string]string                   // by class: what it asks for if a node is gone
 	backup map[string]*corev1.PersistentVolume // by claim: its first PV, as a backup has it
@@ -47,6 +49,11 @@ type volume struct {
 	handed          bool      // an administrator gave its PV to another claim
 	disk, path      string    // where an installed agent made it: below the disk, or on the machine
 	missed          time.Time
+	bound           time.Time // when its PV was last bound to a claim
+	pv              types.UID // of a PV whose claim was deleted when it had been Bound under its agent
+	edited          bool      // people or tools changed what the product wrote on its PV
+	unsaved         bool      // etcd was restored from a backup that does not have its PV
+	foreign         bool      // its PV was made in another cluster
 }
 
 // Violation is a rule that was broken.
@@ -57,7 +64,7 @@ type Violation struct {
 }
 
 func newJudge(w *World) *judge {
-	return &judge{world: w, grace: grace, pvs: map[string]*volume{}, wake: make(chan struct{}), backup: map[string]*corev1.PersistentVolume{}, gone: map[string]string{}}
+	return &judge{world: w, grace: grace, pvs: map[string]*volume{}, wake: make(chan struct{}), wrote: make(chan struct{}), backup: map[string]*corev1.PersistentVolume{}, gone: map[string]string{}}
 }
 
 // blame records a violation. The format is its kind.
@@ -86,11 +93,22 @@ func (j *judge) changed() <-chan struct{} {
 	return j.wake
 }
 
+// written is closed when a process writes a claim or a PV.
+func (j *judge) written() <-chan struct{} {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.wrote
+}
+
 // seen is called after each write.
 func (j *judge) seen(x apiserver.Write) {
 	j.world.raw.seen(x)
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if strings.HasPrefix(x.Resource, "persistentvolume") && x.Who != "god" {
+		close(j.wrote)
+		j.wrote = make(chan struct{})
+	}
 	switch x.Resource {
 	case "persistentvolumes":
 		j.seenPV(x)
@@ -142,6 +160,8 @@ func (j *judge) seenPV(x apiserver.Write) {
 		return
 	}
 	v.class = field(x.New, "spec", "storageClassName")
+	v.foreign = v.foreign || x.Old == nil && strings.HasPrefix(x.Name, "foreign-")
+	v.edited = v.edited || x.Old != nil && x.Who == "god" && !maps.Equal(notes(x.Old), notes(x.New))
 	v.policy = field(x.New, "spec", "persistentVolumeReclaimPolicy")
 	if !isOperator(x.Who) {
 		return
@@ -170,6 +190,9 @@ func (j *judge) volumeOf(x apiserver.Write) *volume {
 		at.node, at.pool, at.dir = parts[0], parts[1], parts[2]
 	} else if at.dir = field(x.New, "spec", "csi", "volumeHandle"); at.dir != "" && field(x.New, "spec", "csi", "driver") == contract.CSIProvisioner {
 		at.pool = field(x.New, "spec", "csi", "volumeAttributes", contract.StoragePool)
+		if at.pool == "hostpath" { // its agent calls it that
+			at.pool = "hp"
+		}
 		at.node = field(x.New, "metadata", "annotations", contract.AnnProvisionOnNode)
 		if at.node == "" {
 			at.node = field(x.New, "metadata", "labels", contract.LabelNode)
@@ -189,6 +212,17 @@ func (j *judge) volumeOf(x apiserver.Write) *volume {
 		i.settingOf(&at)
 	}
 	return &at
+}
+
+// notes are the labels and annotations of an object.
+func notes(o object) map[string]any {
+	m, _ := o["metadata"].(object)
+	all := map[string]any{}
+	for _, k := range []string{"labels", "annotations"} {
+		some, _ := m[k].(object)
+		maps.Copy(all, some)
+	}
+	return all
 }
 
 // field is the string at a path of an object, "" if there is none.
@@ -211,6 +245,7 @@ func (j *judge) podWrites(pv *corev1.PersistentVolume, claim *corev1.PersistentV
 	if v == nil {
 		return
 	}
+	v.bound = time.Now()
 	if j.backup[claim.Name] == nil {
 		j.backup[claim.Name] = pv.DeepCopy()
 	}

@@ -8,7 +8,12 @@ import (
 // known are the defects that are found and not mended yet. A run that ends with one of them is no
 // failure; the mend removes the row.
 var known = []struct{ rule, text, why string }{
+	{"BYTES", "restored from a backup without its PV", "with orphans deleted, the data of claims younger than the backup of etcd goes after the grace"},
 	{"SILENT", "and another agent has its pool", "a claim of a class that only this agent serves waits silently while an agent of another form has the pool"},
+	{"STUCK", "no agent runs on its node", "the PVs of a node that is to have no agent wait without an event"},
+	{"STUCK", "etcd was restored", "an event that is lost with etcd is not recorded again, and a PV whose volume is gone waits"},
+	{"SILENT", "etcd was restored", "an event that is lost with etcd is not recorded again"},
+	{"SILENT", "and no agent runs on its node", "an agent is ready only if its pools are, so that a rollout ends where a disk is missing"},
 	{"BUSY", "get persistentvolumeclaims", "an agent that migrates reads the claim of each Released PV at every check"},
 	{"HIDDEN", "is made on the disk of pool", "a pool takes the path of another one, whose disk is mounted there until its agents have ended"},
 	{"HIDDEN", "is not where the agent", "a layout takes effect while agents that are not replaced yet make volumes in the former place"},

@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +14,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
+	"kubevirt.io/hostpath-provisioner/controller/simulation/apiserver"
 )
 
 // operatorActs are what happens to an installation by the operator. "install" begins one.
@@ -19,13 +22,13 @@ var operatorActs = []act{
 	{words: "install", usage: "POOL...: the operator installs the agents, with pools such as a=/a b=/b+claim or legacy=/hp",
 		draw: func(*World) []string { return nil },
 		do: func(w *World, args []string) bool {
-			if w.inst.Load() != nil || len(w.judge.volumes) > 0 || arg(args, 0) == "" {
+			if w.kind != ofInstalled || w.inst.Load() != nil || arg(args, 0) == "" {
 				return false
 			}
 			return newInstalled(w).resource(args)
 		}},
 	installedAct("resource", "POOL...: its pools are changed to these", 5, drawPools,
-		func(i *installed, args []string) bool { return i.resource(args) }),
+		func(i *installed, args []string) bool { return i.resource(args) }).then("claim", "pod ends"),
 	installedAct("resource delete", "[force]: it is deleted", 1, func(w *World) []string { return pick(w, [][]string{{}, {"force"}}) },
 		func(i *installed, args []string) bool { return i.deleteResource(len(args) > 0) }),
 	installedAct("setting", "KEY [VALUE]: a setting is changed, or removed; it may be misspelt", 2, func(w *World) []string {
@@ -36,7 +39,7 @@ var operatorActs = []act{
 		return []string{pick(w, w.nodes).name, pick(w, []string{"on", "off"})}
 	}, func(i *installed, args []string) bool {
 		return i.editNode(arg(args, 0), func(o *corev1.Node) { o.Labels[noAgent] = arg(args, 1) })
-	}),
+	}).then("workload"),
 	installedAct("operator version", "VERSION: both replicas are replaced", 2, func(w *World) []string { return []string{pick(w, []string{"v1", "v2"})} },
 		func(i *installed, args []string) bool { i.operate(arg(args, 0)); return true }),
 	installedAct("operator kill", "1|2: that replica is killed, and starts again", 1, func(w *World) []string { return []string{pick(w, []string{"1", "2"})} },
@@ -54,7 +57,7 @@ var operatorActs = []act{
 		defer i.mu.Unlock()
 		i.hangs[arg(args, 0)] = i.node(args[0]) != nil
 		return i.hangs[args[0]]
-	}),
+	}).then("resource"),
 	installedAct("pod ends", "NODE: they end again", 1, aMachine, func(i *installed, args []string) bool {
 		i.mu.Lock()
 		defer i.mu.Unlock()
@@ -88,6 +91,9 @@ var operatorActs = []act{
 		claims := i.god.CoreV1().PersistentVolumeClaims(namespace)
 		return claims.Delete(ctx, "hpp-pool-"+pool+"-"+node, metav1.DeleteOptions{}) == nil
 	}),
+	installedAct("webhook adds", "container: a broken webhook adds one more container to a DaemonSet at each write", 1,
+		func(*World) []string { return []string{"container"} }, func(i *installed, _ []string) bool { return i.hook("adds", true, addContainer) }).
+		then("resource", "operator version"),
 	installedAct("jobs hang", "on|off: pods of Jobs do not start", 1, func(w *World) []string { return []string{pick(w, []string{"on", "off"})} },
 		func(i *installed, args []string) bool {
 			i.mu.Lock()
@@ -96,6 +102,16 @@ var operatorActs = []act{
 			sleep.Wake(i.wake)
 			return true
 		}),
+}
+
+// addContainer adds a container to a DaemonSet that is written.
+func addContainer(x *apiserver.Write) error {
+	if x.Resource == "daemonsets" && x.Subresource == "" && x.New != nil {
+		pod := x.New["spec"].(object)["template"].(object)["spec"].(object)
+		all, _ := pod["containers"].([]any)
+		pod["containers"] = append(slices.Clone(all), object{"name": fmt.Sprint("added-", len(all)), "image": "added:1"})
+	}
+	return nil
 }
 
 // installedAct is an act that needs an installation.
@@ -122,7 +138,7 @@ const noAgent = "simulated/agent"
 func drawPools(w *World) (pools []string) {
 	a := pick(w, []string{"a=/a", "a=/a", "a=/a+claim", "a=/d"})
 	b := pick(w, []string{"b=/b+claim", "b=/b+claim", "b=/z+claim", "b=/b", ""})
-	c := pick(w, []string{"", "", "c=/b+claim", "c=/c+claim"})
+	c := pick(w, []string{"", "", "c=/b+claim", "c=/c+claim", "c=/c"})
 	for _, p := range []string{a, b, c} {
 		if p != "" && !(strings.HasPrefix(c, "c=/b") && strings.HasPrefix(b, "b=/b") && p == c) {
 			pools = append(pools, p)
@@ -178,6 +194,7 @@ func (i *installed) deleteResource(force bool) bool {
 		cr.Annotations = map[string]string{forced: "true"}
 		must(i.people.Patch(ctx, cr, client.MergeFrom(before)))
 	}
+	i.forgot = true
 	return i.people.Delete(ctx, cr) == nil
 }
 

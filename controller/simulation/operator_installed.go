@@ -35,12 +35,15 @@ type installed struct {
 	people  client.Client // of every kind; of the API server's client "god"
 	mapper  meta.RESTMapper
 	version string        // of the operator, and of the agents that it installs
+	forgot  bool          // people deleted the resource
 	retains bool          // people told agents to make PVs with the policy Retain
 	wake    chan struct{} // has a value after a change
+	same    sync.Map      // resources, with true if nothing changed since they were read
 	collect atomic.Bool   // an object was deleted, or made
 
 	// Used by run alone.
 	steps *kubeManager
+	had   *objects             // that were read last
 	since map[string]time.Time // of what may not last
 
 	mu        sync.Mutex // guards the rest; never held while anything waits
@@ -54,12 +57,8 @@ type installed struct {
 
 // newInstalled replaces the agents and the part of the operator that ran so far.
 func newInstalled(w *World) *installed {
-	for _, n := range w.nodes {
-		w.stopAgent(n)
-	}
-	w.kill(w.op.process)
 	w.API.Serve(apiserver.CustomResource("hostpathprovisioner.kubevirt.io/v1beta1", "hostpathprovisioners", "HostPathProvisioner", apiserver.Status))
-	i := &installed{World: w, version: "v2", steps: &kubeManager{World: w, due: map[string]time.Time{}}, since: map[string]time.Time{},
+	i := &installed{World: w, version: "v2", steps: &kubeManager{World: w, due: map[string]time.Time{}}, since: map[string]time.Time{}, had: &objects{},
 		wake: make(chan struct{}, 1), reviewers: map[*process]admission.Handler{}, running: map[types.UID]*container{}, hangs: map[string]bool{}}
 	i.mapper = restmapper.NewDiscoveryRESTMapper(must1(restmapper.GetAPIGroupResources(w.god.Discovery())))
 	i.people = must1(client.New(w.API.Config("god"), client.Options{Scheme: must1(operator.Scheme()), Mapper: i.mapper}))
@@ -159,6 +158,7 @@ func (i *installed) seen(x apiserver.Write) {
 	case "events", "leases", "csistoragecapacities":
 		return
 	}
+	i.same.Store(x.Resource, false)
 	if x.Resource == "pods" && x.New == nil {
 		i.judge.poke() // nothing protects its claims any more
 	}

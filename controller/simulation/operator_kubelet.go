@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
@@ -148,6 +150,13 @@ func (i *installed) start(pod *corev1.Pod, n *node) error {
 		return nil
 	}
 	args, paths := agentArgs(pod, n)
+	for _, v := range pod.Spec.Volumes {
+		if h := v.HostPath; h != nil && ptr.Deref(h.Type, "") == corev1.HostPathDirectoryOrCreate {
+			if first, rest, _ := strings.Cut(strings.TrimPrefix(h.Path, "/"), "/"); len(first) < 4 && rest == "" || rest == "csi" {
+				must(os.MkdirAll(filepath.Join(n.base, h.Path), 0o755))
+			}
+		}
+	}
 	n.lives++
 	n.retains = slices.Contains(args, "--reclaim-policy=Retain") || n.retains && i.retains
 	c.agent = &process{who: fmt.Sprintf("agent/%s#%d", n.name, n.lives), done: make(chan struct{}), node: n, paths: paths, mounted: n.mounted}

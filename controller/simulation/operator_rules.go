@@ -42,6 +42,16 @@ func (i *installed) afterFaults() {
 			}
 		}
 	}
+	must(i.people.List(ctx, &all.volumes))
+	for _, pv := range all.volumes.Items {
+		v := i.judge.pvs[pv.Name]
+		if v == nil || v.path == "" || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete || pv.Status.Phase != corev1.VolumeReleased || i.forgot {
+			continue
+		}
+		if n := i.node(v.node); n != nil && n.agent != nil && n.agent.paths[v.pool] == "" {
+			i.judge.blameLocked("STUCK", "PV %s is Released, and no agent of %s has pool %s any more", pv.Name, v.node, v.pool)
+		}
+	}
 	var crs v1beta1.HostPathProvisionerList
 	must(i.people.List(ctx, &crs))
 	for _, n := range i.nodes {
@@ -113,9 +123,7 @@ func (i *installed) rollouts(all *objects) {
 			i.overdue(key, now, "ROLLOUT", "the agent of %s is not replaced by one of the new template, and nothing is wrong there", n.name)
 		}
 	}
-	var crs v1beta1.HostPathProvisionerList
-	must(i.people.List(ctx, &crs))
-	for _, cr := range crs.Items {
+	for _, cr := range all.resources.Items {
 		if cr.DeletionTimestamp == nil || cr.Annotations[forced] != "true" {
 			delete(i.since, "force")
 			continue

@@ -16,6 +16,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
@@ -28,6 +29,7 @@ type objects struct {
 	jobs        batchv1.JobList
 	claims      corev1.PersistentVolumeClaimList
 	volumes     corev1.PersistentVolumeList
+	resources   v1beta1.HostPathProvisionerList
 }
 
 // run runs the controllers of workloads, the garbage collector and the kubelets until the bubble ends.
@@ -65,27 +67,38 @@ func (i *installed) pass() {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	var all objects
-	for _, list := range []client.ObjectList{&all.nodes, &all.pods, &all.sets, &all.deployments, &all.jobs, &all.claims, &all.volumes} {
-		must(i.people.List(ctx, list))
-	}
+	all := i.read()
 	for k := range all.sets.Items {
-		i.daemonSet(&all, &all.sets.Items[k])
+		i.daemonSet(all, &all.sets.Items[k])
 	}
 	for k := range all.deployments.Items {
-		i.deployment(&all, &all.deployments.Items[k])
+		i.deployment(all, &all.deployments.Items[k])
 	}
 	for k := range all.jobs.Items {
-		i.job(&all, &all.jobs.Items[k])
+		i.job(all, &all.jobs.Items[k])
 	}
-	i.kubelets(&all)
-	i.disks(&all)
-	i.rollouts(&all)
+	i.kubelets(all)
+	i.disks(all)
+	i.rollouts(all)
 	for step := range s.due {
 		if !s.seen[step] {
 			delete(s.due, step)
 		}
 	}
+}
+
+// read returns the objects, which the caller may change. It asks for those kinds that changed.
+func (i *installed) read() *objects {
+	all := i.had
+	for resource, list := range map[string]client.ObjectList{"nodes": &all.nodes, "pods": &all.pods, "daemonsets": &all.sets,
+		"deployments": &all.deployments, "jobs": &all.jobs, "persistentvolumeclaims": &all.claims, "persistentvolumes": &all.volumes,
+		"hostpathprovisioners": &all.resources} {
+		if same, _ := i.same.Swap(resource, true); same == nil || !same.(bool) {
+			must(i.people.List(ctx, list))
+		}
+	}
+	return &objects{nodes: *all.nodes.DeepCopy(), pods: *all.pods.DeepCopy(), sets: *all.sets.DeepCopy(), deployments: *all.deployments.DeepCopy(),
+		jobs: *all.jobs.DeepCopy(), claims: *all.claims.DeepCopy(), volumes: *all.volumes.DeepCopy(), resources: *all.resources.DeepCopy()}
 }
 
 // owned returns the pods of an owner.

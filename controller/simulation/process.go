@@ -30,6 +30,7 @@ type process struct {
 	done   chan struct{} // closed when its parts have ended
 	agent  *agent.Agent  // nil for other programs
 	node   *node
+	began  time.Time
 
 	paths   map[string]string      // of the pools of an installed agent
 	mounted func(dir string) error // nil asks the kernel
@@ -40,12 +41,15 @@ type process struct {
 
 // probe is the pause between probes of a pool. The product's two seconds would take half of the
 // simulation's time.
-const probe = 30 * time.Second
+const probe = time.Minute
 
 // startAgent begins the next life of a node's agent, and makes its pod.
 func (w *World) startAgent(n *node) {
 	if i := w.inst.Load(); i != nil {
 		i.power(n, true)
+		return
+	}
+	if w.kind != ofAgents {
 		return
 	}
 	n.lives++
@@ -66,7 +70,7 @@ func (w *World) runAgent(p *process, args []string) error {
 		return err
 	}
 	life, cancel := context.WithCancel(klog.NewContext(ctx, klog.Background().WithValues("process", p.who)))
-	p.cancel = cancel
+	p.cancel, p.began = cancel, time.Now()
 	w.faults.living.Store(p.who, p)
 	if p.agent, err = agent.New(o, agent.Outside{Client: kubernetes.NewForConfigOrDie(w.API.Config(p.who)), Step: w.diskStep(p),
 		Probe: probe, Mounted: p.mounted}); err != nil {

@@ -160,6 +160,18 @@ func (r *rawDisks) note(n *rawNode) {
 	n.changed, n.runs = time.Now(), n.agent != nil
 }
 
+// places are the nodes and slots where a claim of that name has its disk, as far as it is known.
+func (r *rawDisks) places(claim string) (all []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, v := range r.pvs {
+		if c := r.claims[v.claim]; c != nil && c.name == claim {
+			all = append(all, v.node.Name, fmt.Sprintf("%s-%d", v.node.Name, v.place.Slot))
+		}
+	}
+	return all
+}
+
 // revive starts the agents again that were killed in the middle of something.
 func (r *rawDisks) revive() {
 	for _, n := range r.nodes {

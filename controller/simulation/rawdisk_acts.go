@@ -115,26 +115,35 @@ var rawActs = []act{
 			s.place.Disk.Set(devices.State(state))
 			return s.news(true)
 		}),
+	rawAct("move", "SLOT NUMBER: it is off while its disk is put into another slot, or two change places; then it boots", 3,
+		[]string{"1", "2", "3", "4"}, rawStep.move).then("delete claim", "raw obey"),
 	rawAct("restart", ": the agent of raw disks ends and starts", 1, nil, func(s rawStep) bool {
 		s.stop(s.n)
 		s.start(s.n)
 		return true
-	}),
+	}).then("raw claim"),
+	rawAct("stop", ": the agent of raw disks ends", 1, nil, func(s rawStep) bool {
+		s.stop(s.n)
+		return true
+	}).then("raw unref", "raw restart"),
 	rawAct("kill", "N before|after: the agent of raw disks is killed at its N-th write to the API server", 2,
 		[]string{"1 before", "1 after", "2 before", "2 after", "3 before", "3 after", "4 after"}, func(s rawStep) bool {
 			nth, when, _ := strings.Cut(s.value, " ")
 			s.faults.mu.Lock()
 			defer s.faults.mu.Unlock()
+			if s.n.agent == nil {
+				return false
+			}
 			s.faults.kill = &killPoint{who: s.n.agent, nth: int(number(nth)), after: when == "after"}
 			return s.n.agent != nil
-		}),
+		}).then("delete claim"),
 	rawAct("pod", "SLOT off|on: a tenant ends the pod of its claim, or starts it again", 2,
 		[]string{"off", "off", "on"}, func(s rawStep) bool {
 			return s.edit(s.place.Disk, func(v *rawPV, _ *corev1.PersistentVolume) bool {
 				v.idle = s.value == "off"
 				return true
 			})
-		}),
+		}).then("raw move", "raw unplug", "raw boot", "delete claim"),
 	rawAct("force", "SLOT: an administrator removes the PV of a disk with its finalizers", 1, nil, func(s rawStep) bool {
 		return s.edit(s.place.Disk, func(v *rawPV, pv *corev1.PersistentVolume) bool {
 			if v.forced = true; s.claims[v.claim] != nil {
@@ -151,7 +160,7 @@ var rawActs = []act{
 			}
 			return v.reused
 		})
-	}),
+	}).then("raw restart", "raw claim"),
 	rawAct("obey", "SLOT: an administrator confirms the disk of its PV as the agent asks for, if it is the right one", 2,
 		nil, rawStep.obey),
 	rawAct("pool", "SLOT: its claim is that of a pool, whose volumes live", 0, nil, func(s rawStep) bool {
@@ -212,6 +221,24 @@ func (s rawStep) boot() bool {
 	}
 	s.stop(s.n)
 	s.n.Boot(order)
+	s.start(s.n)
+	return true
+}
+
+func (s rawStep) move() bool {
+	to := int(number(s.value))
+	if s.place.Disk == nil || to < 1 || to == s.slot || s.place.Part > 0 {
+		return false
+	}
+	s.stop(s.n)
+	other := s.n.Attached()[to]
+	s.n.Unplug(s.slot)
+	s.n.Unplug(to)
+	s.n.Plug(to, s.place.Disk)
+	if other != nil {
+		s.n.Plug(s.slot, other)
+	}
+	s.n.Boot(nil)
 	s.start(s.n)
 	return true
 }
@@ -292,17 +319,6 @@ func (r *rawDisks) claim(name string) bool {
 	return err == nil
 }
 
-// ofRun returns the acts of a run: every third is about raw disks.
-func (d *drawer) ofRun() []act {
-	d.rawRun = d.rnd.IntN(3) == 0
-	nodes := d.rnd.IntN(3) == 0
-	return slices.DeleteFunc(acts(), func(a act) bool {
-		both := slices.Contains([]string{"delete claim", "manager late", "server refuses", "server forgets"}, a.words) ||
-			nodes && slices.Contains([]string{"node delete", "node make", "node blink"}, a.words)
-		return !both && strings.HasPrefix(a.words, "raw ") != d.rawRun
-	})
-}
-
 // rawPrelude offers disks of each node, and gives some to claims.
 func (d *drawer) rawPrelude() (steps []string) {
 	for _, n := range d.nodes {
@@ -310,8 +326,10 @@ func (d *drawer) rawPrelude() (steps []string) {
 		for at := range 1 + d.rnd.IntN(3) {
 			steps = append(steps, fmt.Sprintf("raw plug %s %d %s/%d", n.name, at+1, pick(d.World, rawKinds), 1+d.rnd.IntN(4)))
 		}
-		d.claims++
-		steps = append(steps, fmt.Sprintf("raw claim r%d", d.claims))
+		for range 1 + d.rnd.IntN(2) {
+			d.claims++
+			steps = append(steps, fmt.Sprintf("raw claim r%d", d.claims))
+		}
 	}
 	return append(steps, "wait 2m")
 }

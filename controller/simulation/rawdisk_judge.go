@@ -44,6 +44,8 @@ type rawPV struct {
 	deleted    bool // it ends
 	forced     bool // by an administrator
 	reused     bool // an administrator removed its claimRef
+	partly     bool // a wipe was begun after its release
+	seen       bool // the agent had a minute to look at it before it was bound
 	pod        bool // that uses it runs
 	idle       bool // people ended the pod, and not the claim
 	boots      int  // of the node when the pod started
@@ -54,7 +56,7 @@ type rawClaim struct {
 	uid    types.UID
 	name   string
 	disk   *devices.Disk // that its pod wrote to
-	offset int64         // where
+	late   bool          // not at the start of the disk, where a probe reads
 	asked  bool          // it was deleted
 	forced bool          // so was its PV, by an administrator
 }
@@ -95,11 +97,13 @@ func (r *rawDisks) made(x apiserver.Write) {
 func (r *rawDisks) changed(v *rawPV, uid types.UID, x apiserver.Write) {
 	phase := corev1.PersistentVolumePhase(field(x.New, "status", "phase"))
 	ends := field(x.New, "metadata", "deletionTimestamp") != ""
-	v.claim = types.UID(field(x.New, "spec", "claimRef", "uid"))
+	if of := types.UID(field(x.New, "spec", "claimRef", "uid")); of != v.claim {
+		v.claim, v.idle = of, false
+	}
 	c := r.claims[v.claim]
 	if v.claim != "" && c == nil {
 		c = &rawClaim{uid: v.claim, name: field(x.New, "spec", "claimRef", "name")}
-		c.offset = []int64{0, 5<<20 + 8192}[len(r.claims)%2] // the second is not where a probe reads
+		c.late = len(r.claims)%2 == 1
 		r.claims[v.claim] = c
 	}
 	if ends && !v.deleted && !v.forced && phase == corev1.VolumeBound && c != nil && !c.asked {
@@ -107,6 +111,7 @@ func (r *rawDisks) changed(v *rawPV, uid types.UID, x apiserver.Write) {
 	}
 	v.deleted = ends
 	if phase != v.phase {
+		v.seen = v.phase == corev1.VolumeAvailable && time.Since(v.since) > time.Minute && v.node.quiet(time.Minute)
 		v.since = time.Now()
 		if v.phase = phase; phase == corev1.VolumeAvailable || phase == corev1.VolumeBound {
 			r.twice(v)
@@ -137,8 +142,15 @@ func (r *rawDisks) twice(v *rawPV) {
 	}
 	for _, o := range r.pvs {
 		if o != v && offered(o) && offered(v) && o.place.Overlaps(v.place) {
-			r.judge.blame("TWICE", "PV %s (%s, %s on %s) and PV %s (%s, %s on %s) are one disk, %s",
-				v.name, v.phase, v.path, v.node.Name, o.name, o.phase, o.path, o.node.Name, v.place.Disk.Name)
+			how := ""
+			if v.place.Disk.OfSlot() {
+				how = "; its ID is that of the slot"
+			}
+			if v.place.Part > 0 || o.place.Part > 0 || v.place.Stacked || o.place.Stacked {
+				how = ", by multipath, a partition or a logical volume"
+			}
+			r.judge.blame("TWICE", "PV %s (%s, %s on %s) and PV %s (%s, %s on %s) are one disk, %s%s",
+				v.name, v.phase, v.path, v.node.Name, o.name, o.phase, o.path, o.node.Name, v.place.Disk.Name, how)
 		}
 	}
 }
@@ -156,11 +168,21 @@ func (r *rawDisks) wrote(x devices.Write) {
 	}
 	n, at := r.nodes[x.Node], r.taken[x.Disk]
 	refused := n.existing == "refuse" && time.Since(n.configured) > time.Minute && !at.IsZero()
+	for _, v := range r.pvs {
+		v.partly = v.partly || v.phase == corev1.VolumeReleased && v.place.Disk == x.Disk
+	}
 	for _, m := range x.Lost {
 		c := r.claims[types.UID(strings.TrimPrefix(m.Owner, claimOwner))]
 		switch {
 		case c != nil && !c.asked && (held || !c.forced):
-			r.judge.blame("DISKS", "%s wipes the disk of claim %s, which lives", x.Who, c.name)
+			how := ""
+			switch {
+			case c.forced:
+				how = "; its PV was removed by force"
+			case x.Disk.OfSlot():
+				how = "; its ID is that of the slot"
+			}
+			r.judge.blame("DISKS", "%s wipes the disk of claim %s, which lives%s", x.Who, c.name, how)
 		case c == nil && held:
 			r.judge.blame("DISKS", "%s wipes a disk in use, with the bytes of %s", x.Who, m.Owner)
 		case strings.HasPrefix(m.Owner, poolOwner):
@@ -173,7 +195,7 @@ func (r *rawDisks) wrote(x devices.Write) {
 
 // first judges what lies on a disk when a claim's pod first starts.
 func (r *rawDisks) first(v *rawPV, c *rawClaim, at devices.Place) {
-	if c.disk != nil || v.reused || !v.node.quiet(tookLong) && at.Disk != v.place.Disk {
+	if c.disk != nil || v.reused && !(v.partly && v.seen) || !v.node.quiet(tookLong) && at.Disk != v.place.Disk {
 		return // names swapped, and the agent has not withdrawn the PV yet
 	}
 	for _, m := range at.Disk.Marks() {

@@ -95,7 +95,11 @@ func (r *rawDisks) pod(pv *corev1.PersistentVolume) {
 	default:
 		r.first(v, c, at)
 		if r.use(v, true) && c.disk == nil {
-			v.node.Mark(v.path, devices.Mark{At: c.offset, Bytes: "data of " + c.name, Owner: claimOwner + string(c.uid)})
+			from := int64(0)
+			if c.late {
+				from = at.Bytes / 4 * 3
+			}
+			v.node.Mark(v.path, devices.Mark{At: from, Bytes: "data of " + c.name, Owner: claimOwner + string(c.uid)})
 		}
 		c.disk, v.pod, v.boots = at.Disk, true, v.node.Boots()
 	}

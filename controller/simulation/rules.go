@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +42,9 @@ const (
 // givenUp judges that the operator gives a volume up. The caller holds the lock.
 func (j *judge) givenUp(v *volume, how string) {
 	v.given = how
+	if v.foreign {
+		j.blameLocked("GRACE", "the volume of claim %s, made in another cluster for a node that has not joined this one: %s", v.name, how)
+	}
 	n := j.world.node(v.node)
 	if n == nil {
 		return
@@ -121,14 +125,47 @@ func (w *World) afterFaults() {
 		}
 	}
 	for _, pv := range must1(w.god.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})).Items {
+		if w.judge.owed(&pv) {
+			w.judge.blame("STUCK", "PV %s is kept, and it was Bound to a claim, which was deleted", pv.Name)
+		}
 		switch {
 		case said[string(pv.UID)], pv.Status.Phase == corev1.VolumeBound: // Kubernetes keeps it for its claim
+		case strings.HasPrefix(pv.Name, "foreign-"): // no node of this cluster has it
 		case pv.DeletionTimestamp != nil:
-			w.judge.blame("STUCK", "PV %s was deleted %s ago, and has the finalizers %v, without an event", pv.Name, since(pv.DeletionTimestamp), pv.Finalizers)
+			w.judge.blame("STUCK", "PV %s was deleted %s ago, and has the finalizers %v, without an event%s", pv.Name, since(pv.DeletionTimestamp), pv.Finalizers, w.around(pv.Name))
 		case pv.Status.Phase == corev1.VolumeReleased && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete:
-			w.judge.blame("STUCK", "PV %s is Released with policy Delete, without an event", pv.Name)
+			w.judge.blame("STUCK", "PV %s is Released with policy Delete, without an event%s", pv.Name, w.around(pv.Name))
 		}
 	}
+}
+
+// due notes that the PV of a claim that a person deletes has to go: it is Bound, and its agent had
+// minutes to see that.
+func (j *judge) due(c *corev1.PersistentVolumeClaim) {
+	pv, err := j.world.god.CoreV1().PersistentVolumes().Get(ctx, c.Spec.VolumeName, metav1.GetOptions{})
+	if err != nil || c.Spec.VolumeName == "" || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if v := j.pvs[pv.Name]; v != nil && !v.handed && !v.edited && !v.bound.IsZero() && time.Since(v.bound) > minutes {
+		n := j.world.node(v.node)
+		if n != nil && n.agent != nil && time.Since(n.agent.began) > minutes && len(n.away) == 0 && !n.renamed && n.second == nil {
+			v.pv = pv.UID
+		}
+	}
+}
+
+// minutes are enough for an agent to see what it watches.
+const minutes = 3 * time.Minute
+
+// owed reports whether a PV has to be gone.
+func (j *judge) owed(pv *corev1.PersistentVolume) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	v := j.pvs[pv.Name]
+	return v != nil && v.pv == pv.UID && !v.edited && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete &&
+		pv.Status.Phase == corev1.VolumeReleased && !j.world.node(v.node).renamed
 }
 
 func since(t *metav1.Time) time.Duration { return time.Since(t.Time).Truncate(time.Second) }
@@ -143,16 +180,36 @@ func (j *judge) keeps(claim types.UID) bool {
 	})
 }
 
-// beside says if an agent of another form runs on the claim's node.
-func (w *World) beside(c *corev1.PersistentVolumeClaim) string {
-	if n := w.node(c.Labels[wantsNode]); n != nil && n.second != nil {
-		return ", and another agent has its pool"
+// around says what keeps a PV where it is without a fault.
+func (w *World) around(pv string) string {
+	switch v := w.judge.volumeOfPV(pv); {
+	case w.restored:
+		return "; etcd was restored from a backup"
+	case v != nil && w.node(v.node) != nil && w.node(v.node).agent == nil:
+		return "; no agent runs on its node"
 	}
 	return ""
 }
 
-// renamed says if the hostname of the volume's node changed, so that its agent may refuse the PV.
+// beside says if an agent of another form runs on the claim's node.
+func (w *World) beside(c *corev1.PersistentVolumeClaim) string {
+	switch n := w.node(c.Labels[wantsNode]); {
+	case n != nil && n.second != nil:
+		return ", and another agent has its pool"
+	case w.restored:
+		return ", and etcd was restored from a backup"
+	case n != nil && n.agent == nil:
+		return ", and no agent runs on its node"
+	}
+	return ""
+}
+
+// renamed says if a backup without the PV was restored, or the hostname of the volume's node changed,
+// so that its agent may refuse the PV.
 func (j *judge) renamed(v *volume) string {
+	if v.unsaved {
+		return "; etcd was restored from a backup without its PV"
+	}
 	if n := j.world.node(v.node); n != nil && n.renamed {
 		return "; the hostname of the node changed"
 	}

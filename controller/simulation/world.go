@@ -30,18 +30,23 @@ type World struct {
 	god kubernetes.Interface // people, kubelets and the controller-manager
 	rnd *rand.Rand           // nil if the steps are given in words
 
+	kind  runKind
 	base  string // the directory of the nodes' disks
 	began time.Time
 	nodes []*node
 	judge *judge
 	raw   *rawDisks
 
-	faults faults
-	died   chan struct{} // has an element if a process was killed in the middle of something
-	op     lostNodes
-	inst   atomic.Pointer[installed] // nil until the operator installs the agents
-	claims int                       // claims and copies that were made
-	trace  []string                  // what happened, with times, for people
+	faults   faults
+	died     chan struct{} // has an element if a process was killed in the middle of something
+	op       lostNodes
+	inst     atomic.Pointer[installed] // nil until the operator installs the agents
+	gone     string                    // the policy for lost nodes that most classes of a run have; "" for any
+	exactly  bool                      // words are replayed, so that nothing is left to chance
+	restored bool                      // etcd was restored from a backup
+	saved    *saved                    // the last backup of etcd
+	claims   int                       // claims and copies that were made
+	trace    []string                  // what happened, with times, for people
 }
 
 // node is a machine. It exists also while its Node does not.
@@ -70,9 +75,9 @@ var pools = []string{"a", "b", "hp"}
 // policies of the class annotation for lost nodes. Each pool of CSI volumes has a class for each.
 var policies = []string{"keep", "release", "delete"}
 
-// newWorld makes a cluster of that many nodes, whose agents and operator run.
-func newWorld(base string, nodes int, rnd *rand.Rand) *World {
-	w := &World{API: apiserver.New(), rnd: rnd, base: base, began: time.Now(), died: make(chan struct{}, 1)}
+// build makes a cluster of that many nodes, whose agents and operator run, if the run needs them.
+func (w *World) build(nodes int) {
+	w.died = make(chan struct{}, 1)
 	w.judge, w.raw = newJudge(w), newRawDisks(w)
 	w.faults.lag = map[string]time.Duration{}
 	w.API.Gate, w.API.Fault, w.API.Lag, w.API.Admit = w.gate, w.fault, w.late, w.admit
@@ -90,17 +95,20 @@ func newWorld(base string, nodes int, rnd *rand.Rand) *World {
 	w.makeClass("hp", contract.HostPathProvisioner, nil, "keep")
 	for i := range nodes {
 		n := &node{name: fmt.Sprintf("node-%02d", i+1), away: map[string]time.Time{}, mounts: map[string]diskMount{}}
-		n.base = filepath.Join(base, n.name)
+		n.base = filepath.Join(w.base, n.name)
 		for _, p := range pools {
 			must(os.MkdirAll(filepath.Join(n.base, p), 0o755))
 		}
 		w.nodes = append(w.nodes, n)
 		w.makeNode(n)
-		w.startAgent(n)
+		if w.kind == ofAgents {
+			w.startAgent(n)
+		}
 	}
 	go w.controllerManager()
-	w.startLostNodes()
-	return w
+	if w.kind == ofAgents {
+		w.startLostNodes()
+	}
 }
 
 // seen is called after each write.

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -114,4 +115,37 @@ func (s *Server) Objects(resource string) (objects []Object) {
 		objects = append(objects, runtime.DeepCopyJSON(o.object))
 	}
 	return objects
+}
+
+// Snapshot has all objects of a moment.
+type Snapshot map[string]map[string]*stored
+
+// Snapshot returns the objects of now. Objects that are stored never change.
+func (s *Server) Snapshot() Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := Snapshot{}
+	for name, t := range s.tables {
+		all[name] = maps.Clone(t.objects)
+	}
+	return all
+}
+
+// Restore brings the objects of a snapshot back, as a restore of etcd does that bumps the revision and
+// marks what was before as compacted: objects have their resource versions of then, those to come are
+// above all that a client saw, and watches end with 410.
+func (s *Server) Restore(all Snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rv += 1_000_000
+	s.floor = s.rv
+	for name, t := range s.tables {
+		t.objects = maps.Clone(all[name])
+		if t.objects == nil {
+			t.objects = map[string]*stored{}
+		}
+		t.keys, t.log, t.lost = slices.Sorted(maps.Keys(t.objects)), nil, s.rv
+		close(t.wake)
+		t.wake = make(chan struct{})
+	}
 }

@@ -29,12 +29,12 @@ func (c *call) commit(modify func(old Object) (next Object, err error)) (answer,
 		if err != nil {
 			return a, err
 		}
+		if next, err = c.admit(was, next); err != nil {
+			return a, err
+		}
 		if was != nil && next != nil && sameBut(old, next) {
 			a.object = was
 			return a, nil
-		}
-		if next, err = c.admit(was, next); err != nil {
-			return a, err
 		}
 		if c.query.Get("dryRun") == metav1.DryRunAll {
 			if a.object = was; next != nil {
@@ -69,10 +69,13 @@ func (c *call) create(o Object) (answer, error) {
 		c.Name = fmt.Sprintf("%s%05d", text(o, "metadata.generateName"), c.server.serial())
 	}
 	return c.commit(func(old Object) (Object, error) {
-		if old != nil {
-			return nil, apierrors.NewAlreadyExists(c.table.group(), c.Name)
+		next, err := c.next(nil, o)
+		if err == nil && old != nil { // names are compared last
+			if _, err = c.admit(nil, next); err == nil {
+				err = apierrors.NewAlreadyExists(c.table.group(), c.Name)
+			}
 		}
-		return c.next(nil, o)
+		return next, err
 	})
 }
 

@@ -66,7 +66,7 @@ var kinds = map[string]kind{
 
 // NewDisk returns an empty disk with an ID of that kind, and that number in it.
 func NewDisk(name, id string, n int, bytes int64) *Disk {
-	return &Disk{Name: name, Bytes: bytes, Rate: 32 << 20, kind: kinds[id], n: n}
+	return &Disk{Name: name, Bytes: bytes, Rate: 8 << 20, kind: kinds[id], n: n}
 }
 
 // reported fills in the numbers of the disk and of its slot.
@@ -76,6 +76,9 @@ func (d *Disk) reported(format string, slot int) string {
 	}
 	return fmt.Sprintf(format, d.n, slot)
 }
+
+// OfSlot reports whether the disk's ID is that of its slot.
+func (d *Disk) OfSlot() bool { return strings.Contains(d.kind.link, "[2]") }
 
 // Set changes how the disk answers.
 func (d *Disk) Set(s State) {

@@ -252,6 +252,7 @@ func (n *Node) Attached() map[int]*Disk {
 type Place struct {
 	Disk        *Disk // nil if the path leads nowhere
 	Slot, Part  int
+	Stacked     bool // it leads through device mapper
 	From, Bytes int64
 }
 
@@ -266,7 +267,7 @@ func (n *Node) Place(path string) Place {
 	if b == nil {
 		return Place{}
 	}
-	return Place{b.disk, b.slot, b.part, b.from, b.bytes}
+	return Place{b.disk, b.slot, b.part, b.dm != "", b.from, b.bytes}
 }
 
 // Held reports whether something but a process has the disk open, at any of its paths.
