@@ -8,6 +8,7 @@
 //	pools.go      which directories are pools
 //	agent.go      builds the parts
 //	start.go      the order in which the parts begin that serve claims
+//	group.go      what runs beside it, and how all of it ends
 //	run.go        joins and runs them
 //	usage.go      the help, and which errors are the caller's
 package agent
@@ -61,6 +62,7 @@ type Agent struct {
 	claims    *claims.Claims          // of this node; nil in driver-only mode
 	loop      *provision.Controller   // the provisioning loop; nil in driver-only mode
 	startup   *startup                // of the loop
+	group     *group                  // runs the parts; set by run
 	resizer   *resize.Resizer         // grows volumes
 	migrator  *migrate.Migrator       // replaces PVs
 	onlyNode  *onlynode.Guard         // nil unless a dialect is for clusters of one node

@@ -40,7 +40,11 @@ func TestPprofServes(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- runTogether(ctx, parts...) }()
+	g := newGroup(ctx)
+	for _, part := range parts {
+		g.Go(part)
+	}
+	go func() { ended <- g.Wait() }()
 	for path, want := range map[string]string{
 		"/debug/pprof/":                  "goroutine",
 		"/debug/pprof/goroutine?debug=1": "goroutine profile:",

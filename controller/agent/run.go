@@ -106,7 +106,11 @@ func (a *Agent) run(ctx context.Context, parts []func(context.Context) error) er
 		// that fails here, and its monitor reports it.
 		a.pools.Open()
 	}
-	if err := runTogether(klog.NewContext(ctx, log), parts...); !errors.Is(err, localpath.ErrChanged) {
+	a.group = newGroup(klog.NewContext(ctx, log))
+	for _, part := range parts {
+		a.group.Go(part)
+	}
+	if err := a.group.Wait(); !errors.Is(err, localpath.ErrChanged) {
 		return err
 	}
 	log.Info("The configuration changed; the next start reads it")
@@ -256,21 +260,4 @@ func hostname() string {
 		return "unknown"
 	}
 	return host
-}
-
-// runTogether runs the parts until the context ends or one fails, and returns the first failure.
-func runTogether(ctx context.Context, parts ...func(context.Context) error) (first error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var wg sync.WaitGroup
-	var once sync.Once
-	for _, part := range parts {
-		wg.Go(func() {
-			if err := part(ctx); err != nil {
-				once.Do(func() { first = err; cancel() })
-			}
-		})
-	}
-	wg.Wait()
-	return first
 }

@@ -55,8 +55,8 @@ func (a *Agent) serveClaims(ctx context.Context) error {
 	}
 	close(a.startup.mayList)
 	pvs, classes := a.pvs.Informer(), a.claims.Classes()
-	go pvs.RunWithContext(ctx)
-	go classes.RunWithContext(ctx)
+	a.group.Run(pvs.RunWithContext)
+	a.group.Run(classes.RunWithContext)
 	if !cache.WaitForCacheSync(ctx.Done(), pvs.HasSynced, classes.HasSynced) || !a.eventually(ctx, a.pvs.Sweep) ||
 		!a.eventually(ctx, a.readNodes) {
 		return nil
@@ -73,12 +73,14 @@ func (a *Agent) serveClaims(ctx context.Context) error {
 		return fmt.Errorf("watch PVs: %w", err)
 	}
 	a.startup.set(nil)
-	go a.runMonitors(ctx)
-	go a.beside(ctx, claims, pvs)
-	go claims.RunWithContext(ctx)
-	go a.pvs.Run(ctx)
-	go a.claims.RunRetries(ctx)
-	go a.info.Run(ctx, a.pvs.SweepSoon) // a permission was granted: PVs of older provisioners can be labelled now
+	for _, part := range []func(context.Context){
+		a.runMonitors, claims.RunWithContext, a.pvs.Run, a.claims.RunRetries,
+		func(ctx context.Context) { a.beside(ctx, claims, pvs) },
+		// A permission was granted: PVs of older provisioners can be labelled now.
+		func(ctx context.Context) { a.info.Run(ctx, a.pvs.SweepSoon) },
+	} {
+		a.group.Run(part)
+	}
 	library.Run(ctx)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -108,13 +109,15 @@ func (p *Publisher) Run(ctx context.Context) error {
 	if err := p.watch(); err != nil {
 		return fmt.Errorf("watch for capacity objects: %w", err)
 	}
-	go p.classes.RunWithContext(ctx)
-	go p.objects.RunWithContext(ctx)
+	var parts sync.WaitGroup
+	defer parts.Wait()
+	parts.Go(func() { p.classes.RunWithContext(ctx) })
+	parts.Go(func() { p.objects.RunWithContext(ctx) })
 	if !cache.WaitForCacheSync(ctx.Done(), p.classes.HasSynced, p.objects.HasSynced) {
 		return nil
 	}
 	for _, g := range p.gauges {
-		go g.run(ctx, p.requestPass)
+		parts.Go(func() { g.run(ctx, p.requestPass) })
 	}
 	p.loop(ctx)
 	return nil

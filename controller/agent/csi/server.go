@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"sync"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/prometheus/client_golang/prometheus"
@@ -90,9 +91,11 @@ func (s *Server) Serve(ctx context.Context, l *kubelet.Socket) error {
 	csi.RegisterIdentityServer(g, s)
 	csi.RegisterControllerServer(g, s)
 	csi.RegisterNodeServer(g, s)
+	var parts sync.WaitGroup
+	defer parts.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s.inline.Collect(ctx)
+	parts.Go(func() { s.inline.Collect(ctx) })
 	return kubelet.Serve(ctx, l, g)
 }
 

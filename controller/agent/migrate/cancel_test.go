@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -122,4 +123,33 @@ func TestSlowWebhook(t *testing.T) {
 			t.Errorf("%d of %d PVs were tried in two checks", asked, len(pvs.all))
 		}
 	})
+}
+
+// An agent that ends writes nothing more: neither to a PV nor to a journal, whose pool is closed next.
+func TestNothingIsWrittenAtTheEnd(t *testing.T) {
+	for _, at := range []string{"get", "patch", "delete", "create"} {
+		m, j := begun(t, func(*corev1.PersistentVolume) {})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		writes, ended := 0, false
+		m.Client.(apitest.Lister).PrependReactor("*", "persistentvolumes", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			if ended && a.GetVerb() != "get" {
+				writes++
+			}
+			if a.GetVerb() == at && !isDry(a) {
+				cancel()
+				ended = true
+				return true, nil, context.Canceled
+			}
+			return false, nil, nil
+		})
+		j.stopped = "an earlier attempt" // an error then stops it at once
+		_ = m.move(ctx, j)
+		before, _ := j.pool.Cached(j.volume)
+		_ = m.move(ctx, j)
+		after, _ := j.pool.Cached(j.volume)
+		if !ended || writes > 0 || before.Migration.Stopped != "" || before.Migration.Step != after.Migration.Step {
+			t.Errorf("%s: ended: %v, %d writes, journal %+v, then %+v", at, ended, writes, before.Migration, after.Migration)
+		}
+	}
 }

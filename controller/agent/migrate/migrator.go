@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -209,7 +210,7 @@ func (m *Migrator) one(ctx context.Context, f candidate) (err error) {
 	j := f.job
 	if j == nil {
 		f, err = m.prepare(ctx, f)
-		if err == nil {
+		if err = cmp.Or(err, ctx.Err()); err == nil {
 			j, err = m.begin(f)
 		}
 	}

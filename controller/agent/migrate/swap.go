@@ -70,6 +70,9 @@ func (m *Migrator) move(ctx context.Context, j *job) error {
 	var failing time.Time // since when
 	for n := 0; ctx.Err() == nil; n++ {
 		s, err := m.next(ctx, j)
+		if ctx.Err() != nil {
+			break // the error may be that, and is no reason to write anything
+		}
 		pause := pollEvery
 		var why stopped
 		switch {
@@ -155,7 +158,7 @@ func (m *Migrator) cutOver(ctx context.Context, j *job, pv *corev1.PersistentVol
 	case pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain:
 		return again, m.unlessRefused(ctx, j, pv, m.retainOnce(ctx, j, pv))
 	case j.step == record.MigrationPrepared:
-		if err := j.advance(record.CutOver()); err != nil {
+		if err := m.advance(ctx, j, record.CutOver()); err != nil {
 			return over, unwritten(err)
 		}
 		j.step = record.MigrationCutover
@@ -253,11 +256,11 @@ func (m *Migrator) finish(ctx context.Context, j *job, pv *corev1.PersistentVolu
 	var err error
 	if j.to == toHostPath {
 		foreign := m.PVs.IsForeign(pv)
-		if err = j.advance(record.FinishReturn(string(pv.UID), foreign)); foreign {
+		if err = m.advance(ctx, j, record.FinishReturn(string(pv.UID), foreign)); foreign {
 			m.PVs.SweepSoon() // so that the plan shows it
 		}
 	} else {
-		err = j.advance(record.FinishMigration(string(pv.UID), note))
+		err = m.advance(ctx, j, record.FinishMigration(string(pv.UID), note))
 	}
 	if err != nil {
 		return err
@@ -268,11 +271,19 @@ func (m *Migrator) finish(ctx context.Context, j *job, pv *corev1.PersistentVolu
 	return nil
 }
 
+// advance writes a step to the journal, unless the agent ends: its pools are about to be closed.
+func (m *Migrator) advance(ctx context.Context, j *job, by record.MigrationChange) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return j.advance(by)
+}
+
 // unwritten stops a migration whose journal cannot be written, because the disk is full for
 // example. It returns err if the pool is not ready, which package monitor reports, or if another
 // call ended the migration.
 func unwritten(err error) error {
-	if errors.Is(err, volume.ErrNotReady) || errors.Is(err, volume.ErrConflict) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, volume.ErrNotReady) || errors.Is(err, volume.ErrConflict) {
 		return err
 	}
 	return stopped(fmt.Sprintf("its journal cannot be written: %v", err))
@@ -289,7 +300,7 @@ func (m *Migrator) cancel(ctx context.Context, j *job, pv *corev1.PersistentVolu
 			return over, err
 		}
 	}
-	if err := j.advance(record.CancelMigration()); err != nil {
+	if err := m.advance(ctx, j, record.CancelMigration()); err != nil {
 		return over, unwritten(err)
 	}
 	if m.PVs.IsForeign(j.old) {
@@ -313,7 +324,7 @@ func (m *Migrator) stop(ctx context.Context, j *job, why string) error {
 		klog.FromContext(ctx).Error(nil, "A migration stopped", "PV", j.old.Name, "why", why)
 	}
 	m.halted(ctx, j, why)
-	if err := j.advance(record.StopMigration(why)); err != nil {
+	if err := m.advance(ctx, j, record.StopMigration(why)); err != nil {
 		return errors.Join(errStopped, err)
 	}
 	return errStopped

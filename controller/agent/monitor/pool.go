@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -77,11 +78,13 @@ func NewProbes() *prometheus.GaugeVec {
 // Purge requests a purge of the trash after purgeAfter. It never blocks.
 func (m *PoolMonitor) Purge() { sleep.Wake(m.wake) }
 
-// Run monitors the pool until the context ends.
+// Run monitors the pool until the context ends. It waits for a purge in progress.
 func (m *PoolMonitor) Run(ctx context.Context) {
-	go m.purge(ctx)
-	go m.measure(ctx)
-	m.probe(ctx)
+	var parts sync.WaitGroup
+	for _, part := range []func(context.Context){m.purge, m.measure, m.probe} {
+		parts.Go(func() { part(ctx) })
+	}
+	parts.Wait()
 }
 
 // probe logs and records changes of the pool's readiness, identity and damaged

@@ -3,6 +3,7 @@ package resize
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -109,8 +110,11 @@ func (r *Resizer) Run(ctx context.Context, claims, pvs cache.SharedIndexInformer
 		klog.FromContext(ctx).Error(err, "Cannot watch PVs; volumes do not grow")
 		return
 	}
+	var parts sync.WaitGroup
+	defer parts.Wait() // last: the workers end with the queue
+	defer r.queue.ShutDown()
 	for range workers {
-		go r.work(ctx)
+		parts.Go(func() { r.work(ctx) })
 	}
 	for sleep.OrWoken(ctx, checkEvery, r.wake) {
 		for _, key := range r.failing.possible() {

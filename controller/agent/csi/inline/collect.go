@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -42,12 +43,14 @@ type collector struct {
 	missed  map[string]bool // volumes whose pod was missing at the last check
 }
 
-// Collect starts a collector for each pool, which runs until the context ends.
-// They do not wait for each other: the disk of a pool may hang.
+// Collect runs a collector for each pool until the context ends, and then waits for them. They do not
+// wait for each other: the disk of a pool may hang.
 func (v *Volumes) Collect(ctx context.Context) {
+	var parts sync.WaitGroup
+	defer parts.Wait()
 	for _, p := range v.Pools.All() {
 		c := &collector{pool: p, pods: filepath.Join(v.KubeletDir, podsName), changed: v.Changed}
-		go c.run(ctx)
+		parts.Go(func() { c.run(ctx) })
 	}
 }
 
