@@ -173,7 +173,7 @@ func (a *Agent) newPools() (err error) {
 			return err
 		}
 		m := monitor.NewPoolMonitor(pool, a.events, events.Node(a.nodeName), a.probes, a.poolChanged)
-		m.Every = a.outside.Probe
+		m.Every, m.RestoresAside = a.outside.Probe, a.driverOnly()
 		a.monitors[pool] = m
 		all = append(all, pool)
 	}

@@ -42,7 +42,7 @@ var (
 	purgeAgain = timing.Scaled(10 * time.Second)
 )
 
-// PoolMonitor probes, purges and measures one pool.
+// PoolMonitor probes, recovers, purges and measures one pool.
 type PoolMonitor struct {
 	Pool *volume.Pool
 	// Recorder records events on Node, the node of the pool.
@@ -53,6 +53,9 @@ type PoolMonitor struct {
 	Changed func()
 	// Every is the pause between probes; 0 is probeEvery.
 	Every time.Duration
+	// RestoresAside is set if no other part brings back volumes whose deletion was not finished,
+	// because the agent sees no PVs.
+	RestoresAside bool
 
 	lastProbe prometheus.Gauge // time of the last successful probe
 	wake      chan struct{}
@@ -81,7 +84,7 @@ func (m *PoolMonitor) Purge() { sleep.Wake(m.wake) }
 // Run monitors the pool until the context ends. It waits for a purge in progress.
 func (m *PoolMonitor) Run(ctx context.Context) {
 	var parts sync.WaitGroup
-	for _, part := range []func(context.Context){m.purge, m.measure, m.probe} {
+	for _, part := range []func(context.Context){m.purge, m.measure, m.recover, m.probe} {
 		parts.Go(func() { part(ctx) })
 	}
 	parts.Wait()

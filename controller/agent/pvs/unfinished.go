@@ -26,9 +26,8 @@ var unfinishedEvery = timing.Scaled(time.Minute)
 // unfinishedAge is the age from which a volume must have a PV.
 const unfinishedAge = 30 * time.Second
 
-// rollBackForever recovers the pools, and rolls back volumes whose PV was never saved and
-// whose claim is gone: the agent or the API server stopped after the directory was
-// created. The recovery repeats steps that failed because the disk was full.
+// rollBackForever rolls back volumes whose PV was never saved and whose claim is gone: the agent or
+// the API server stopped after the directory was created.
 func (p *PVs) rollBackForever(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		for _, pool := range p.Pools.All() {
@@ -39,9 +38,6 @@ func (p *PVs) rollBackForever(ctx context.Context) {
 
 func (p *PVs) rollBackIn(ctx context.Context, pool *volume.Pool) {
 	log := klog.FromContext(ctx)
-	if err := pool.Recover(); err != nil && !errors.Is(err, volume.ErrNotReady) && !errors.Is(err, volume.ErrInUse) {
-		log.Error(err, "Cannot recover the pool", "pool", pool.Name())
-	}
 	volumes, err := pool.List()
 	if err != nil {
 		return // the monitor reports a pool that is not ready
