@@ -3,6 +3,7 @@ package csi
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -141,6 +142,53 @@ func TestClaimUID(t *testing.T) {
 	} {
 		if got := claimUID(name); got != want {
 			t.Errorf("claimUID(%q) = %q", name, got)
+		}
+	}
+}
+
+// An inline volume whose pod names no pool stays in the pool that has it, whatever pools were added
+// since, and never comes into one that is not offered.
+func TestInlinePool(t *testing.T) {
+	for what, row := range map[string]struct {
+		pools       []string // not offered if it begins with "-", has the volume if it ends with "+"
+		asked, want string
+	}{
+		"one":                        {[]string{"a"}, "", "a"},
+		"the default":                {[]string{"a", "legacy"}, "", "legacy"},
+		"the default is not offered": {[]string{"-legacy", "a"}, "", "a"},
+		"the first is not offered":   {[]string{"-a", "b", "c"}, "", "b"},
+		"it was made before":         {[]string{"a", "legacy", "b+"}, "", "b"},
+		"the pod names one":          {[]string{"a", "legacy", "b+"}, "a", "a"},
+		"none is offered":            {[]string{"-a"}, "", "a"},
+	} {
+		var all []*volume.Pool
+		for _, name := range row.pools {
+			c := volume.Config{Path: filepath.Join(t.TempDir(), "pool"), Name: strings.Trim(name, "-+")}
+			if strings.HasPrefix(name, "-") {
+				c.NotOffered = "left out"
+			}
+			p, err := volume.New(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasSuffix(name, "+") {
+				if err = p.Open(); err == nil {
+					_, err = p.Create(volume.Spec{Name: "csi-1", Bytes: 1 << 20, Ephemeral: true})
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { p.Close() })
+			}
+			all = append(all, p)
+		}
+		pools, err := volume.NewPools(all...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &Server{config: Config{Pools: pools}}
+		if p, err := s.inlinePool(row.asked, "csi-1"); err != nil || p.Name() != row.want {
+			t.Errorf("%s: %v, %v, want %s", what, p, err, row.want)
 		}
 	}
 }

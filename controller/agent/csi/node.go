@@ -85,7 +85,7 @@ func (s *Server) publishInline(t *target.Target, v target.Volume, attributes map
 	if err != nil {
 		return err
 	}
-	pool, err := s.inlinePool(name)
+	pool, err := s.inlinePool(name, v.Name)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -21,13 +22,23 @@ func (s *Server) pool(name string) (*volume.Pool, error) {
 		s.config.Pools.Names())
 }
 
-// inlinePool returns the pool of an inline volume. If the pod names none, that is the default pool,
-// or the first one if there is no default pool.
-func (s *Server) inlinePool(name string) (*volume.Pool, error) {
-	if p, err := s.pool(name); err == nil || name != "" {
-		return p, err
+// inlinePool returns the pool of an inline volume. If the pod names none, that is the one that has
+// the volume already, else the default pool, else the first. Pools that are not offered do not
+// count, unless all are not.
+func (s *Server) inlinePool(name, volumeName string) (*volume.Pool, error) {
+	if name != "" {
+		return s.pool(name)
 	}
-	return s.config.Pools.All()[0], nil
+	offered := slices.DeleteFunc(slices.Clone(s.config.Pools.All()), func(p *volume.Pool) bool { return p.NotOffered() != "" })
+	for _, is := range []func(*volume.Pool) bool{
+		func(p *volume.Pool) bool { _, has := p.Cached(volumeName); return has },
+		func(p *volume.Pool) bool { return p.Name() == contract.DefaultPool },
+	} {
+		if i := slices.IndexFunc(offered, is); i >= 0 {
+			return offered[i], nil
+		}
+	}
+	return append(offered, s.config.Pools.All()...)[0], nil
 }
 
 // locate returns the pool of a volume to publish: the one that the attributes of its PV name, else

@@ -52,6 +52,7 @@ type Controller struct {
 	Config
 
 	deletions    *deletionProgress
+	held         *claims.Patience       // claims whose pool another agent of this node has
 	refusals     *prometheus.CounterVec // by reason
 	notedNoQuota sync.Map               // names of the pools for which noteNoQuota had an event
 }
@@ -67,7 +68,7 @@ func New(c Config) (*Controller, error) {
 	if c.Hold == nil {
 		c.Hold = func(string) error { return nil }
 	}
-	return &Controller{Config: c, deletions: newDeletionProgress(), refusals: newRefusals()}, nil
+	return &Controller{Config: c, deletions: newDeletionProgress(), held: claims.NewPatience(), refusals: newRefusals()}, nil
 }
 
 func (c *Config) check() error {

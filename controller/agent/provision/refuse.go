@@ -39,7 +39,7 @@ type refusal struct {
 	steady string
 	// temporary is set if the answer may change while the claim stays the same.
 	temporary bool
-	// silent is set if another agent of this node serves the claim, or if Config.Hold
+	// silent is set if another agent of this node may serve the claim, or if Config.Hold
 	// has no answer yet: no event is recorded.
 	silent bool
 	// conflict is set if the name is taken, perhaps by a volume of the claim that does not fit.
@@ -52,8 +52,18 @@ func (r *refusal) why() backends.Why {
 	return backends.Why{NoSpace: r.reason == refusedSpace, Temporary: r.temporary && !r.silent}
 }
 
-// refusalOf returns why the claim cannot be served now, nil if it can.
+// refusalOf returns why the claim cannot be served now, nil if it can. A refusal because another
+// agent has the pool is silent for two minutes: a claim that waits longer is not that agent's.
 func (c *Controller) refusalOf(b *backends.Backend, claim *corev1.PersistentVolumeClaim,
+	sc *storagev1.StorageClass) *refusal {
+	r := c.refusalNow(b, claim, sc)
+	if r != nil && r.silent && r.reason == refusedNotReady && c.held.Ends(claim.UID) {
+		r.silent = false
+	}
+	return r
+}
+
+func (c *Controller) refusalNow(b *backends.Backend, claim *corev1.PersistentVolumeClaim,
 	sc *storagev1.StorageClass) *refusal {
 	if err := b.Check(claim, sc); err != nil {
 		return &refusal{reason: refusedUnsupported, message: err.Error()}
@@ -138,8 +148,8 @@ func Holder(node, host string) string { return fmt.Sprintf("%s (host %s)", agent
 
 func agentOf(node string) string { return events.Component + " on node " + node }
 
-// heldHere reports whether the pool is not ready because another agent of this node has
-// locked it. That agent serves the node's claims, or is about to end.
+// heldHere reports whether the pool is not ready because another agent of this node has locked it.
+// That agent may serve the node's claims, or is about to end.
 func heldHere(err error, node string) bool {
 	var held *fault.HeldError
 	return errors.As(err, &held) && strings.HasPrefix(held.By, agentOf(node)+" ")

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
@@ -15,12 +16,11 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
-// refuse writes to the claim why its volume cannot grow, and adds the claim to the
-// queue again. If another agent holds the pool, refuse writes nothing and returns the
-// error, because that agent serves the claim.
+// refuse writes to the claim why its volume cannot grow, and adds the claim to the queue again. If
+// another agent holds the pool, that agent may serve the claim: refuse then writes nothing for two
+// minutes, and returns the error.
 func (r *Resizer) refuse(ctx context.Context, key string, at *target, why error) error {
-	var held *fault.HeldError
-	if errors.As(why, &held) {
+	if errors.As(why, new(*fault.HeldError)) && !r.held.Ends(types.UID(fmt.Sprint(at.claim.UID, " ", contract.Bytes(at.claim)))) {
 		return why
 	}
 	message, missing := r.message(at, why)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
+	"kubevirt.io/hostpath-provisioner/controller/agent/claims"
 	"kubevirt.io/hostpath-provisioner/controller/agent/informers"
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
@@ -65,6 +66,7 @@ type Resizer struct {
 
 	queue   workqueue.TypedRateLimitingInterface[string] // keys of claims
 	failing *failing
+	held    *claims.Patience // claims whose pool another agent has
 	wake    chan struct{}
 	results *prometheus.CounterVec
 
@@ -89,7 +91,7 @@ func New(c Config) (*Resizer, error) {
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](errorFirst, errorLast),
 			workqueue.TypedRateLimitingQueueConfig[string]{Name: "resizes"}),
-		failing: newFailing(), wake: make(chan struct{}, 1), results: newResults(),
+		failing: newFailing(), held: claims.NewPatience(), wake: make(chan struct{}, 1), results: newResults(),
 	}, nil
 }
 
