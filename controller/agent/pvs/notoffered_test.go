@@ -46,7 +46,7 @@ func TestPoolThatIsNotOffered(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.unlabelled.Store(&[]corev1.PersistentVolume{*pv})
-		later := p.label(t.Context())
+		_, later := p.label(t.Context())
 		if offered := notOffered == ""; offered != (patches == 1) || later != offered {
 			t.Errorf("not offered: %q: %d patches, waits: %t", notOffered, patches, later)
 		}

@@ -25,6 +25,9 @@ import (
 
 const (
 	sweepEvery = time.Hour
+	// allEvery is the least pause between two sweeps of all PVs that are not requested. The others list
+	// PVs without the label: the watch reports a PV whose label another client changed.
+	allEvery = 24 * time.Hour
 	// sweepOften is the pause if PVs of other provisioners are migrated, which have no node label, so
 	// that the watch does not report them, and after a sweep that failed.
 	sweepOften = 5 * time.Minute
@@ -41,9 +44,21 @@ var labelPause = timing.Scaled(10 * time.Second)
 // provisioner, a backup tool or an administrator. It keeps them in memory, and changes nothing.
 //
 // It reads every PV of the cluster, a page at a time, so it runs rarely.
-func (p *PVs) Sweep(ctx context.Context) error {
-	var unlabelled, migratable []corev1.PersistentVolume
-	err := live.EachPV(ctx, p.Client, func(pv *corev1.PersistentVolume) bool {
+func (p *PVs) Sweep(ctx context.Context) error { return p.gather(ctx, "", nil) }
+
+// sweepUnlabelled is Sweep for the PVs without the node label. What the last sweep found of PVs with
+// the label of another node stays.
+func (p *PVs) sweepUnlabelled(ctx context.Context) error {
+	known := slices.DeleteFunc(slices.Clone(*p.unlabelled.Load()), func(pv corev1.PersistentVolume) bool {
+		return pv.Labels[contract.LabelNode] == ""
+	})
+	return p.gather(ctx, "!"+contract.LabelNode, known)
+}
+
+// gather lists PVs for a sweep, and adds the unlabelled ones to those that are known.
+func (p *PVs) gather(ctx context.Context, selector string, unlabelled []corev1.PersistentVolume) error {
+	var migratable []corev1.PersistentVolume
+	_, err := live.ListPVs(ctx, p.Client, selector, func(pv *corev1.PersistentVolume) bool {
 		pv.ManagedFields = nil
 		switch {
 		case p.isMigratable(pv):
@@ -68,13 +83,16 @@ func (p *PVs) lacksLabel(pv *corev1.PersistentVolume) bool {
 }
 
 // label writes the node label to the PVs that the last sweep found without it, so that the
-// watch reports them. It records an event on a PV that it refuses. It reports whether
-// some PVs must wait until their pool is ready.
-func (p *PVs) label(ctx context.Context) (later bool) {
+// watch reports them. It records an event on a PV that it refuses. It reports whether it wrote
+// a label, and whether some PVs must wait until their pool is ready.
+func (p *PVs) label(ctx context.Context) (labelled, later bool) {
 	if !p.Node.MayPatchPVs() {
-		return false // watchPVs needs no labels then
+		return false, false // watchPVs needs no labels then
 	}
 	for _, pv := range *p.unlabelled.Load() {
+		if p.Saved(pv.Name) != nil {
+			continue // it has the label by now
+		}
 		b := p.backendOf(&pv)
 		if pool, _ := b.PoolOf(&pv); pool != nil && pool.Ready() != nil {
 			later = later || pool.NotOffered() == "" // one that is not offered is not so until the next start
@@ -88,9 +106,11 @@ func (p *PVs) label(ctx context.Context) (later bool) {
 		label := map[string]string{contract.LabelNode: contract.LabelValue(p.Node.Name())}
 		if err := p.patchMeta(ctx, &pv, "labels", label); err != nil {
 			klog.FromContext(ctx).Error(err, "Cannot label a PV of this node", "PV", pv.Name)
+			continue
 		}
+		labelled = true
 	}
-	return later
+	return labelled, later
 }
 
 // patchMeta sets labels or annotations of a PV, from a map of strings; nil removes one. It does
@@ -129,37 +149,57 @@ func (p *PVs) checkUnlabelled(b *backend, pv *corev1.PersistentVolume) error {
 	return b.Adoptable(pv, pool, name)
 }
 
-// sweepForever labels the PVs of the last sweep, and then sweeps about once an hour, every
-// few minutes if PVs of other provisioners are migrated, or when SweepSoon requests it.
-// Jitter spreads the sweeps of the nodes.
+// sweepForever labels the PVs of the last sweep, and then sweeps about once an hour, every few minutes
+// if PVs of other provisioners are migrated, or when SweepSoon requests it. A sweep that was not
+// requested lists only PVs without the node label, but once a day all: every agent of the cluster
+// does the same. Jitter spreads the sweeps of the nodes.
 func (p *PVs) sweepForever(ctx context.Context) {
 	backoff, every := wakePause, p.sweepEvery()
+	due, all := time.Now().Add(every+rand.N(every/2)), time.Now().Add(allEvery+rand.N(allEvery/2))
 	for {
-		pause := every + rand.N(every/2)
-		if p.label(ctx) {
-			pause = labelPause // label them as soon as the pool is back
-		}
-		if len(*p.unlabelled.Load()) > 0 {
+		labelled, later := p.label(ctx)
+		if labelled {
 			backoff = wakePause
 		}
-		due := time.Now().Add(pause)
+		pause := time.Until(due)
+		if later {
+			pause = min(pause, labelPause) // label them as soon as the pool is back
+		}
+		requested := false
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
+			if later && time.Now().Before(due) {
+				continue // from memory
+			}
 			backoff = wakePause // there was no request for a whole pause
 		case <-p.wake:
-			if !sleep.For(ctx, min(backoff, time.Until(due))) {
+			if requested = true; !sleep.For(ctx, min(backoff, time.Until(due))) {
 				return
 			}
 			backoff = min(2*backoff, sweepEvery)
 		}
-		every = p.sweepEvery()
-		if err := p.Sweep(ctx); err != nil && ctx.Err() == nil {
+		if every = p.sweepEvery(); !p.sweep(ctx, requested || !time.Now().Before(all)) && ctx.Err() == nil {
 			every = sweepOften
-			klog.FromContext(ctx).Error(err, "Cannot sweep; the agent retries within eight minutes")
+		} else if !time.Now().Before(all) {
+			all = time.Now().Add(allEvery + rand.N(allEvery/2))
 		}
+		due = time.Now().Add(every + rand.N(every/2))
 	}
+}
+
+// sweep is Sweep, or lists only PVs without the node label. It reports whether it succeeded.
+func (p *PVs) sweep(ctx context.Context, all bool) bool {
+	sweep := p.Sweep
+	if !all {
+		sweep = p.sweepUnlabelled
+	}
+	err := sweep(ctx)
+	if err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "Cannot sweep; the agent retries within eight minutes")
+	}
+	return err == nil
 }
 
 // sweepEvery returns the least pause between two sweeps without a request.

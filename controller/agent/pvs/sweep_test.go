@@ -3,6 +3,7 @@ package pvs
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 )
 
 // sweeping runs the loop of the sweeps in a bubble of synctest, and returns a function that lets
@@ -92,4 +94,69 @@ func TestSweepsAreNotDelayed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What is labelled is known from the last sweep: a pool that is away for hours, or a PV that is refused
+// for good, does not have all PVs of the cluster read again and again.
+func TestLabelsCostNoSweeps(t *testing.T) {
+	for what, row := range map[string]struct {
+		story func(*PVs, *corev1.PersistentVolume)
+		most  int
+	}{
+		"a pool is away": {func(p *PVs, pv *corev1.PersistentVolume) {
+			pool, _ := p.Names(pv)
+			if err := os.Rename(pool.Path(), pool.Path()+".away"); err != nil {
+				t.Fatal(err)
+			}
+			if pool.Ready() == nil {
+				t.Fatal("the pool is ready")
+			}
+		}, 20},
+		"a PV is refused": {func(_ *PVs, pv *corev1.PersistentVolume) { pv.Spec.HostPath.Path = "/elsewhere/" + pv.Name }, 20},
+	} {
+		p := newPVs(t)
+		pv := validPV(p, "wait")
+		pv.Spec.ClaimRef.UID, pv.Status.Phase = testUID, corev1.VolumeBound
+		delete(pv.Labels, contract.LabelNode)
+		row.story(p, pv)
+		client := fake.NewClientset(pv)
+		p.Events = events.New(client, "node-01")
+		synctest.Test(t, func(t *testing.T) {
+			p.Client = apitest.Listing(client)
+			if err := p.Sweep(t.Context()); err != nil || len(*p.unlabelled.Load()) != 1 {
+				t.Fatal(err, len(*p.unlabelled.Load()))
+			}
+			during := sweeping(t, p, client)
+			stop := request(t, p)
+			during(4 * time.Hour)
+			if got := during(10 * time.Hour); got > row.most {
+				t.Errorf("%s: %d sweeps in ten hours, want at most %d", what, got, row.most)
+			}
+			stop()
+			during(4 * time.Hour)
+		})
+	}
+}
+
+// Without a request an agent lists the PVs without the node label, and once a day all.
+func TestSweepsListWhatHasNoLabel(t *testing.T) {
+	p := newPVs(t)
+	client := fake.NewClientset()
+	synctest.Test(t, func(t *testing.T) {
+		during := sweeping(t, p, client)
+		during(48 * time.Hour)
+		all, selected := 0, 0
+		for _, a := range client.Actions() {
+			if l, ok := a.(clienttesting.ListAction); !ok || !a.Matches("list", "persistentvolumes") {
+				continue
+			} else if l.GetListRestrictions().Labels.Empty() {
+				all++
+			} else {
+				selected++
+			}
+		}
+		if all < 1 || all > 2 || selected < 25 {
+			t.Errorf("in two days %d lists of all PVs, and %d of those without the label", all, selected)
+		}
+	})
 }
