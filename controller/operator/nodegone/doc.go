@@ -3,7 +3,8 @@
 //
 //	reconcile.go  watches nodes, PVs and capacity objects
 //	home.go       the node that has a volume, and the facts by which identity.NodeGone decides
-//	policy.go     what the class of a volume asks for, and the grace period of its node
+//	policy.go     what the class of a volume asks for
+//	grace.go      the grace period, which belongs to what was lost
 //	act.go        reports a volume, or takes the next step of its policy
 //	release.go    deletes the claim and the PV
 //	retain.go     sets the policy Retain before that, and the former one when the node is back

@@ -36,6 +36,7 @@ func (r *reader) facts(ctx context.Context, pv string, h identity.Home) (identit
 		r.known[at] = f
 	}
 	f.PV, f.Home = pv, h
+	f.Waited = f.Waited && r.since[h.Node].losses[lossOf(h)].over
 	return f, nil
 }
 

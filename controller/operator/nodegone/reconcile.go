@@ -128,7 +128,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.count(req.Name, tally{})
 		return reconcile.Result{}, err
 	}
-	rest, failed := r.wait(ctx, req.Name, l.uid)
+	rest, next, failed := r.wait(ctx, req.Name, l)
 	if err = errors.Join(err, failed); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -136,12 +136,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	r.count(req.Name, t)
 	if rest <= 0 {
 		err = errors.Join(err, r.collect(ctx, req.Name, l.capacities))
-		rest = checkInterval
+	}
+	if next <= 0 {
+		next = checkInterval
 	}
 	if t[removing] > 0 {
-		rest = releaseInterval
+		next = releaseInterval
 	}
-	return reconcile.Result{RequeueAfter: min(rest, checkInterval)}, err // the grace period may change
+	return reconcile.Result{RequeueAfter: min(next, checkInterval)}, err // the grace period may change
 }
 
 // lost is what a node has that may be lost, and what it has, according to the cache.

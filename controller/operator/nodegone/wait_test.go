@@ -1,11 +1,14 @@
 package nodegone
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // TestGraceStartsAgain has a node absent for long, whose agent is ready from time to time. The
@@ -23,11 +26,7 @@ func TestGraceStartsAgain(t *testing.T) {
 			t.Fatalf("%s: written %q, %v", when, w.done, err)
 		}
 	}
-	elapse := func(d time.Duration) {
-		q := r.since["node-01"]
-		q.at = q.at.Add(-d)
-		r.since["node-01"] = q
-	}
+	elapse := func(d time.Duration) { r.elapse(d) }
 	ready := func(is corev1.ConditionStatus, since time.Duration) {
 		s.agent = s.agent.DeepCopy()
 		s.agent.Status.Conditions[0].Status, s.agent.Status.Conditions[0].LastTransitionTime = is, metav1.NewTime(time.Now().Add(-since))
@@ -52,5 +51,48 @@ func TestGraceStartsAgain(t *testing.T) {
 	pass("its node's clock is an hour fast", false)
 	ready(corev1.ConditionFalse, 2*grace)
 	elapse(grace + time.Second)
+	pass("the grace is over", true)
+}
+
+// elapse has time pass for the reconciler.
+func (r *Reconciler) elapse(d time.Duration) {
+	q := r.since["node-01"]
+	q.at = q.at.Add(-d)
+	for key, s := range q.losses {
+		s.at = s.at.Add(-d)
+		q.losses[key] = s
+	}
+	r.since["node-01"] = q
+}
+
+// TestGraceOfTheLoss has one PV of a Node that was made again wait for its disk, for long. A disk
+// that is given up then has a grace period of its own: it may be mounted later than its agent starts.
+func TestGraceOfTheLoss(t *testing.T) {
+	s := newScene("")
+	s.replaced(corev1.ConditionFalse)
+	s.capacity = nil
+	s.csi.Annotations[contract.AnnNodeUID], s.csi.Annotations[contract.AnnPool] = "new", "beef"
+	w := newWorld(t, s.objects()...)
+	r := w.operator()
+	pass := func(when string, acts bool) {
+		t.Helper()
+		w.done = nil
+		if err := w.pass(r); err != nil || strings.Contains(strings.Join(w.done, " "), "persistentvolumes") != acts {
+			t.Errorf("%s: written %q, %v", when, w.done, err)
+		}
+	}
+	pass("the first time", false)
+	r.elapse(10 * grace)
+	pass("pvc-1 is reported", false)
+	s.node = s.node.DeepCopy()
+	s.node.Annotations = map[string]string{contract.AnnGiveUp: "beef"}
+	w.put("nodes", s.node)
+	pv := w.pv("pvc-2").DeepCopy()
+	pv.Annotations[contract.AnnMissing] = "pool/new"
+	w.put("persistentvolumes", pv)
+	pass("given up just now", false)
+	r.elapse(grace / 2)
+	pass("half of the grace", false)
+	r.elapse(grace)
 	pass("the grace is over", true)
 }
