@@ -6,6 +6,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
+	"kubevirt.io/hostpath-provisioner/volume/poolmount"
 	"kubevirt.io/hostpath-provisioner/volume/volumequota"
 )
 
@@ -45,6 +46,7 @@ func (p *Pool) dirConfig() pooldir.Config {
 	}
 	return pooldir.Config{
 		Where: p.title(), Path: p.path, Mount: p.config.Mount, Mounted: p.config.Mounted, Label: p.config.Label,
+		Owned:  func(dir string) error { return poolmount.CheckOwner(dir, p.config.Name) },
 		Inner:  p.config.Inner,
 		Holder: p.config.Holder, Patience: p.config.Patience, NotOffered: p.config.NotOffered,
 		Expected: expected, Step: p.config.Step,

@@ -103,6 +103,11 @@ func (o *Opener) mounted() (id int, err error) {
 	} else {
 		disk, err = mount.OfHost(dir)
 	}
+	if err == nil && o.config.Owned != nil {
+		if err := o.config.Owned(dir); err != nil {
+			return 0, fmt.Errorf("%w: %w", fault.ErrNotReady, err)
+		}
+	}
 	switch {
 	case err == nil:
 		return disk.ID, nil

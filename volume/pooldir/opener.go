@@ -13,10 +13,12 @@ import (
 
 // Config configures the directory of a pool.
 type Config struct {
-	Where    string // the pool, in words
-	Path     string // absolute and clean
-	Mount    string // see Config.Mount
-	Mounted  func(dir string) error
+	Where   string // the pool, in words
+	Path    string // absolute and clean
+	Mount   string // see Config.Mount
+	Mounted func(dir string) error
+	// Owned returns nil unless what is mounted at Mount is another pool's; nil asks nothing.
+	Owned    func(dir string) error
 	Label    string // see Config.Label
 	Inner    []string
 	Holder   string

@@ -14,7 +14,8 @@ import (
 // its own that is kept when that of the claim goes. It creates the directory, and does nothing if
 // that filesystem is mounted there already.
 //
-// The error is mount.ErrOther if another filesystem is mounted there: it never mounts over a mount.
+// The error is mount.ErrOther if another filesystem is mounted there, or one that Attach mounted for
+// another pool: it never mounts over a mount.
 func Attach(claim, path string, o Owner) error {
 	source, err := mount.Of(claim)
 	switch {
@@ -48,6 +49,9 @@ func (p *place) attach(dir *os.File, source mount.Info, o Owner) error {
 	at, err := p.target.Inspect()
 	if err != nil {
 		return err
+	}
+	if have, err := p.read(); at.Mounted && err == nil && have.Pool != "" && o.Pool != "" && have.Pool != o.Pool {
+		return fmt.Errorf("%w: it is that of %s, and this is for %s", mount.ErrOther, have.Owner, o)
 	}
 	if !at.Mounted {
 		// Before the mount: a process that is killed in between leaves no mount without a record.

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 	"kubevirt.io/hostpath-provisioner/volume/poolmount"
@@ -258,5 +259,41 @@ func TestDiskOfAnEarlierVersion(t *testing.T) {
 		}
 		must(t, poolmount.Detach(n.path(), owner))
 		n.wantMounts(t, 0)
+	}
+}
+
+// Neither a holder nor an agent takes a filesystem that was mounted for another pool. One of an
+// earlier version has no owner.
+func TestDiskOfAnotherPool(t *testing.T) {
+	testdisk.Root(t)
+	n, disk := newNode(t), testdisk.Mount(t, "ext4")
+	at := filepath.Join(n.agent, "csi")
+	check := func(pool string, refused bool) {
+		t.Helper()
+		if err := poolmount.CheckOwner(at, pool); (err != nil) != refused {
+			t.Errorf("pool %s: %v", pool, err)
+		}
+	}
+	check("b", false) // nothing is mounted
+	if err := poolmount.Attach(disk, n.path(), poolmount.Owner{}); err != nil {
+		t.Fatal(err)
+	}
+	check("c", false)
+	for range 2 {
+		if err := poolmount.Attach(disk, n.path(), poolmount.Owner{Pool: "b", Claim: "1"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := poolmount.Attach(disk, n.path(), poolmount.Owner{Pool: "c", Claim: "1"}); !errors.Is(err, mount.ErrOther) {
+		t.Errorf("attached for pool c: %v", err)
+	}
+	check("b", false)
+	check("c", true)
+	p, err := volume.New(volume.Config{Name: "c", Path: at, Mount: at})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Open(); !errors.Is(err, volume.ErrNotReady) || !strings.Contains(err.Error(), "was mounted for pool b") {
+		t.Errorf("the agent opens pool c there: %v", err)
 	}
 }

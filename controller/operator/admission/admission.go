@@ -148,13 +148,13 @@ func lost(before, now v1beta1.HostPathProvisionerSpec) map[string]place {
 	return gone
 }
 
-// renamed returns why a pool may not have the path of a former one, or "": the disk of the former
-// claim is mounted there until no agent offers a pool at the path.
+// renamed returns why a pool may not have the path of a former one, or of one that moves, or "": the
+// disk of that one's claim is mounted there until no agent offers a pool at the path.
 func renamed(before, now v1beta1.HostPathProvisionerSpec) string {
 	old, stay := places(before), places(now)
 	for _, name := range slices.Sorted(maps.Keys(old)) {
 		at := old[name]
-		if _, found := stay[name]; found || !at.claim {
+		if !at.claim || stay[name].path == at.path {
 			continue
 		}
 		for _, other := range slices.Sorted(maps.Keys(stay)) {

@@ -218,6 +218,10 @@ func (r *Reconciler) applyLayout(ctx context.Context, cr *v1beta1.HostPathProvis
 	if err := r.Applier.Apply(ctx, cr, objects...); err != nil {
 		return 0, err
 	}
+	if len(l.Pools) == 0 && len(l.Waiting) > 0 { // the agents have to end, and are installed again
+		_, err := r.removeAll(ctx, cr, "DaemonSet")
+		return 0, err
+	}
 	for _, o := range objects {
 		if o.GetKind() == "DaemonSet" {
 			written = o.GetGeneration()

@@ -201,7 +201,7 @@ func TestWaysToLoseADisk(t *testing.T) {
 		for range 2 {
 			o.pass("hpp")
 		}
-		o.wantOffered("a=/a/csib=/c/csi")
+		o.wantOffered("a=/a/csi")
 		o.wantHolder("n2", "1") // the agents have the pool at /b
 		o.add(pvOf("b"))
 		o.endAgents("n1", "n2")

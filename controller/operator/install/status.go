@@ -33,6 +33,9 @@ func (r *Reconciler) judge(cr *v1beta1.HostPathProvisioner, l plan, a agents) v1
 	if len(l.without) > 0 {
 		v.message += "; without an agent until the former agent's pod there ends: " + events.Names(l.without, listed)
 	}
+	if text := strings.Join(l.Waiting, "; "); !strings.Contains(v.message, text) {
+		v.message += "; " + text
+	}
 	r.conditions(&status, v, admission.Notes(cr))
 	return status
 }

@@ -29,6 +29,8 @@ type Layout struct {
 	Refused []Refusal
 	// Retained is what the resource no longer names and volumes still use.
 	Retained []string
+	// Waiting describes the pools that are not offered yet, and who delays them. Retained has it, too.
+	Waiting []string
 	// Record is the operator's own, with what the layout has.
 	Record *poolrecord.Record
 	// Tuned are the settings that apply, and Invalid is what is wrong with the ConfigMap.

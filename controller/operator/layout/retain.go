@@ -43,9 +43,9 @@ func (r *Reader) Read(ctx context.Context, from installed.Reader,
 	l.Record = record
 	had := record.Offer
 	had.Pools = append(slices.Clone(record.Pools), l.movedFrom(record)...)
-	var running []poolrecord.PodOffer
-	if l.Lacks(had) {
-		if running, err = offeredNow(ctx, from); err != nil { // before the volumes: until it ends, an agent creates some
+	var agents []running
+	if l.Lacks(had) || len(l.taken(record)) > 0 {
+		if agents, err = offeredNow(ctx, from); err != nil { // before the volumes: until it ends, an agent creates some
 			return l, err
 		}
 		u, err := r.recentUsage(ctx, from, l.Offer, had)
@@ -53,8 +53,9 @@ func (r *Reader) Read(ctx context.Context, from installed.Reader,
 			return l, err
 		}
 		l.retain(had, u)
+		l.wait(had, agents)
 	}
-	l.updateRecord(had, running)
+	l.updateRecord(had, agents)
 	settings, err := Settings(ctx, from)
 	if err == nil {
 		l.Tune(settings)
@@ -86,42 +87,21 @@ func readRecord(ctx context.Context, from installed.Reader) (*poolrecord.Record,
 	return record, nil
 }
 
-// offeredNow returns what the agents' DaemonSet and the pods in its namespace offer. Users can
-// change both, so this only delays.
-func offeredNow(ctx context.Context, from installed.Reader) (all []poolrecord.PodOffer, err error) {
-	ds, err := from.DaemonSet(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if ds != nil {
-		all = append(all, poolrecord.OfferOf(ds.Spec.Template.Spec))
-	}
-	pods, err := from.Pods(ctx)
-	for _, pod := range pods {
-		if !contract.PodEnded(&pod) {
-			all = append(all, poolrecord.OfferOf(pod.Spec))
-		}
-	}
-	return all, err
-}
-
 // updateRecord writes into the record what the layout has, and what it no longer has while an agent
 // that runs offers it.
-func (l *Layout) updateRecord(had poolrecord.Offer, running []poolrecord.PodOffer) {
+func (l *Layout) updateRecord(had poolrecord.Offer, agents []running) {
 	to := l.Record
 	to.Offer = l.Offer
 	to.Pools = slices.Clone(l.Pools)
 	for _, p := range had.Pools {
-		offers := func(agent poolrecord.PodOffer) bool {
-			return agent.Unreadable || slices.ContainsFunc(agent.Pools, func(q poolrecord.Pool) bool { return q.Name == p.Name })
-		}
+		offers := func(agent running) bool { return agent.may(p) }
 		again := slices.ContainsFunc(l.Pools, func(q poolrecord.Pool) bool { return q.Name == p.Name })
-		if !slices.Contains(l.Pools, p) && !again && slices.ContainsFunc(running, offers) {
+		if !slices.Contains(l.Pools, p) && !again && slices.ContainsFunc(agents, offers) {
 			to.Pools = append(to.Pools, p)
 		}
 	}
-	offers := func(agent poolrecord.PodOffer) bool { return agent.Unreadable || agent.PVDir == had.PVDir }
-	if to.PVDir == "" && had.PVDir != "" && slices.ContainsFunc(running, offers) {
+	offers := func(agent running) bool { return agent.Unreadable || agent.PVDir == had.PVDir }
+	if to.PVDir == "" && had.PVDir != "" && slices.ContainsFunc(agents, offers) {
 		to.PVDir, to.Prefix = had.PVDir, had.Prefix
 	}
 }

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"slices"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -10,6 +11,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
+	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
 // A Job whose pod does not start shows why.
@@ -27,5 +29,17 @@ func TestUnmounterThatDoesNotStart(t *testing.T) {
 		if got, err := k.notStarting(t.Context(), job); got != want || err != nil {
 			t.Errorf("%q, %v, want %q", got, err, want)
 		}
+	}
+}
+
+// The volumes of every pool that the record or an agent of the node has at the holder's path may be
+// on its disk, where an earlier version let two pools meet.
+func TestPoolsAtOnePath(t *testing.T) {
+	h := poolrecord.Holder{Pool: "b", Node: "n1", Path: "/b/csi"}
+	p := &Pass{Record: &poolrecord.Record{Content: poolrecord.Content{Offer: poolrecord.Offer{Pools: []poolrecord.Pool{
+		{Name: "c", Path: "/b/csi"}, {Name: "a", Path: "/a/csi"}}}}}, snapshot: snapshot{agents: []agent{
+		{node: "n1", pools: []poolrecord.Pool{{Name: "d", Path: "/b/csi"}}}, {node: "n2", pools: []poolrecord.Pool{{Name: "e", Path: "/b/csi"}}}}}}
+	if got := p.poolsAt(h); !slices.Equal(got, []string{"b", "c", "d"}) {
+		t.Errorf("%q", got)
 	}
 }

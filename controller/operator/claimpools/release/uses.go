@@ -56,13 +56,36 @@ func (p *Pass) MayEnd(ctx context.Context, h poolrecord.Holder, node *corev1.Nod
 	if node != nil {
 		at.Hostname = node.Labels[corev1.LabelHostname]
 	}
-	if f := at.MayEnd(p.snapshot.uses); f.Answer != identity.Ours {
-		return f.Why, true, nil
+	for _, at.Pool = range p.poolsAt(h) {
+		if f := at.MayEnd(p.snapshot.uses); f.Answer != identity.Ours {
+			return f.Why, true, nil
+		}
 	}
 	if why := p.snapshot.offered(h, w); why != "" || !p.moves(h, w) {
 		return why, false, nil
 	}
 	return p.mayMove(ctx, h)
+}
+
+// poolsAt returns the pools whose volumes may be on the holder's disk: its own, and any other that
+// the record or an agent of the node has at its path, where an earlier version let two pools meet. A
+// PV of the driver names its pool alone.
+func (p *Pass) poolsAt(h poolrecord.Holder) []string {
+	names := []string{h.Pool}
+	add := func(pools []poolrecord.Pool) {
+		for _, q := range pools {
+			if q.Path == h.Path && !slices.Contains(names, q.Name) {
+				names = append(names, q.Name)
+			}
+		}
+	}
+	add(p.Record.Pools)
+	for _, a := range p.snapshot.agents {
+		if a.node == h.Node {
+			add(a.pools)
+		}
+	}
+	return names
 }
 
 // moves reports whether the holder's pool is wanted at another path, and none of its disks is
