@@ -85,6 +85,10 @@ func TestPrintStatus(t *testing.T) {
 		{StorageClassName: "csi", Capacity: ptr.To(resource.MustParse("10Gi")), NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{contract.TopologyNode: "node-01"}}},
 		{StorageClassName: "csi", Capacity: ptr.To(resource.MustParse("100Gi")), NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{"cluster-autoscaler.kubernetes.io/template-node": "true"}}},
 	}
+	f.Pools[0].Reports[0].Pool.Filesystem = "8:1" // with another pool: its size counts once
+	f.Pools[0].Reports = append(f.Pools[0].Reports, inspect.Report{Pool: inspect.Pool{Name: "b", Held: true, Filesystem: "8:1"}, Space: space.Space{Total: 20 * gib}})
+	is(t, summary(&f, fleet.Of(&f)), "2 of 3 agents ready, 2 pools, 2 volumes, 8Gi of 20Gi allocated, not all pools of 1 agent known")
+	f.Pools[0].Reports = f.Pools[0].Reports[:1]
 	nodes, answered := fleet.Of(&f), f.Pools[0]
 	is(t, summary(&f, nodes), "2 of 3 agents ready, 1 pool, 2 volumes, 8Gi of 20Gi allocated, not all pools of 1 agent known")
 	f.Pools[0].Reports, f.Pools[0].Problem = nil, "no answer within 300ms (--timeout)"

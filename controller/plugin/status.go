@@ -78,6 +78,7 @@ func (s *session) status(ctx context.Context, verbose bool) error {
 func summary(f *fleet.Facts, nodes []fleet.Node) string {
 	ready, unmarked, pools, volumes := 0, 0, 0, 0
 	var allocated, total int64
+	counted := map[string]bool{} // filesystems, which several pools of a node may share
 	for _, n := range nodes {
 		for _, a := range n.Agents {
 			switch {
@@ -88,7 +89,11 @@ func summary(f *fleet.Facts, nodes []fleet.Node) string {
 			}
 		}
 		for _, p := range n.Pools {
-			pools, volumes, allocated, total = pools+1, volumes+p.Volumes, allocated+p.Allocated, total+p.Total
+			pools, volumes, allocated = pools+1, volumes+p.Volumes, allocated+p.Allocated
+			if fs := p.Report.Pool.Filesystem; fs == "" || !counted[n.Name+" "+fs] {
+				counted[n.Name+" "+fs] = true
+				total += p.Total
+			}
 		}
 	}
 	var parts []string

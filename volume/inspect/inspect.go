@@ -153,6 +153,7 @@ func (r *reading) locate(d *pooldir.Dir) error {
 		return fmt.Errorf("read the number of the filesystem: %w", err)
 	}
 	r.filesystem = at.Dev
+	r.Pool.Filesystem = fmt.Sprintf("%d:%d", unix.Major(at.Dev), unix.Minor(at.Dev))
 	return nil
 }
 

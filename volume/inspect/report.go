@@ -28,11 +28,13 @@ type Report struct {
 // Pool describes the pool itself.
 type Pool struct {
 	// Name is the pool's, if the agent's settings are known, and Reserve what they keep free.
-	Name    string    `json:"name,omitempty"`
-	Reserve int64     `json:"reserve,omitempty"`
-	Path    string    `json:"path"`
-	ID      string    `json:"id"`
-	Created time.Time `json:"created"`
+	Name    string `json:"name,omitempty"`
+	Reserve int64  `json:"reserve,omitempty"`
+	Path    string `json:"path"`
+	// Filesystem is the kernel's number of the filesystem: that of all pools of a node which share one.
+	Filesystem string    `json:"filesystem,omitempty"`
+	ID         string    `json:"id"`
+	Created    time.Time `json:"created"`
 	// Holder is what the last process to own the pool wrote into the lock; Held is
 	// true while a process owns it.
 	Holder string `json:"holder,omitempty"`

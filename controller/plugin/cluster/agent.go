@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -42,6 +43,9 @@ type Agent struct {
 	Unmarked string `json:"unmarked,omitempty"`
 	// Provisioners are those whose claims the agent serves, by the settings in its pod.
 	Provisioners []string `json:"provisioners,omitempty"`
+
+	// PVDir is the directory of the pool for hostPath claims; "" if the settings in the pod have none.
+	PVDir string `json:"-"`
 
 	ServiceAccount string `json:"-"`
 	// Driver is the name of the CSI driver; "" if the pod has no socket for one.
@@ -110,6 +114,9 @@ func agentOf(pod *corev1.Pod) Agent {
 		return a
 	}
 	a.Provisioners = provisionersOf(c)
+	if dir := setting(c, "pv-dir", "PV_DIR"); dir != "" && !strings.HasPrefix(dir, "[") {
+		a.PVDir = path.Join("/", dir)
+	}
 	if setting(c, "endpoint", "HPP_ENDPOINT") != "" {
 		a.Driver = cmp.Or(setting(c, "drivername", "HPP_DRIVERNAME"), contract.CSIProvisioner)
 		a.Sidecar = setting(c, "provision", "PROVISION") == "" && setting(c, "compat", "COMPAT") == ""

@@ -15,12 +15,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/plugin/cluster"
 )
 
-// isDialect reports whether a provisioner makes hostPath PVs.
-func isDialect(provisioner string) bool {
-	others, err := contract.ParseProvisioners(provisioner)
-	return provisioner == contract.HostPathProvisioner || err == nil && len(others) > 0
-}
-
 // serves reports whether an agent serves the provisioner, or is its driver.
 func (f *Facts) serves(provisioner string) bool {
 	return f.Agents.Find(func(a *cluster.Agent) bool { return a.Serves(provisioner) || a.Driver == provisioner }) != nil
@@ -50,7 +44,7 @@ func (f *Facts) class(c *storagev1.StorageClass) []finding {
 	bad := func(v Verdict, fix, format string, args ...any) []finding {
 		return []finding{{v, "class " + c.Name, fmt.Sprintf(format, args...), fix}}
 	}
-	dialect := isDialect(c.Provisioner)
+	dialect := cluster.DialectOf(c.Provisioner) != nil
 	if _, err := contract.ParametersOf(c); err != nil {
 		return bad(Critical, "", "%v", err)
 	}
@@ -187,10 +181,7 @@ func claims(f *Facts) []finding {
 		if claim.Spec.VolumeName != "" || class == nil || !f.Ours(class.Provisioner) || contract.Populated(claim) {
 			continue
 		}
-		node, by := claim.Annotations[contract.AnnSelectedNode], contract.AnnSelectedNode
-		if isDialect(class.Provisioner) && contract.NamesNode(claim) {
-			node, by = claim.Annotations[contract.AnnProvisionOnNode], contract.AnnProvisionOnNode
-		}
+		node, by := cluster.ChosenNode(claim, class.Provisioner)
 		object := "claim " + claim.Namespace + "/" + claim.Name
 		switch fix := fmt.Sprintf("kubectl -n %s annotate pvc %s %s-", claim.Namespace, claim.Name, by); {
 		case node == "" && contract.Delayed(class): // it waits for a pod

@@ -121,12 +121,62 @@ func excludes(pod *corev1.Pod, n *corev1.Node) string {
 	if may, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(n); err != nil || !may {
 		return whose + " affinity leaves the node out"
 	}
-	taint, found := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, pod.Spec.Tolerations,
-		func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }, true)
-	if found {
+	own := slices.DeleteFunc(slices.Clone(n.Spec.Taints), func(t corev1.Taint) bool { return ofKubernetes[t.Key].what != "" })
+	if taint := repels(own, pod); taint != nil {
 		return fmt.Sprintf("%s tolerations lack the node's taint %s", whose, taint.ToString())
 	}
 	return ""
+}
+
+// repels returns a taint that keeps the pod away, nil if there is none.
+func repels(taints []corev1.Taint, pod *corev1.Pod) *corev1.Taint {
+	taint, found := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), taints, pod.Spec.Tolerations,
+		func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }, true)
+	if !found {
+		return nil
+	}
+	return &taint
+}
+
+// ofKubernetes are the taints that Kubernetes sets for a condition of the node: the node is what is
+// wrong, and not the tolerations of the pod. do is about the node whose name follows.
+var ofKubernetes = map[string]struct{ what, do string }{
+	corev1.TaintNodeNotReady:                         {"it is not ready", "kubectl describe node "},
+	corev1.TaintNodeUnreachable:                      {"it is not ready", "kubectl describe node "},
+	corev1.TaintNodeUnschedulable:                    {"it is cordoned", "kubectl uncordon "},
+	corev1.TaintNodeMemoryPressure:                   {"it has too little free memory (MemoryPressure)", "kubectl describe node "},
+	corev1.TaintNodeDiskPressure:                     {"the disk of its kubelet is nearly full (DiskPressure)", "free space there: kubectl describe node "},
+	corev1.TaintNodePIDPressure:                      {"it has too many processes (PIDPressure)", "kubectl describe node "},
+	corev1.TaintNodeNetworkUnavailable:               {"its network is not ready", "kubectl describe node "},
+	corev1.TaintNodeOutOfService:                     {"it is out of service", "remove the taint when the machine is back: kubectl describe node "},
+	"node.cloudprovider.kubernetes.io/uninitialized": {"its cloud provider has not initialized it", "kubectl describe node "},
+	"node.cloudprovider.kubernetes.io/shutdown":      {"its machine is shut down", "kubectl describe node "},
+}
+
+// conditions adds what keeps every pod from a node, as the taints that Kubernetes sets for that have
+// it. Agents serve a node that was chosen, whatever its taints are.
+func (e *explanation) conditions(n *corev1.Node, pod *corev1.Pod, j *Node) {
+	if pod == nil {
+		pod = &corev1.Pod{} // it may come, and tolerates nothing
+	}
+	seen := map[string]bool{}
+	for _, l := range j.Lacks {
+		seen[l.What] = true
+	}
+	add := func(taint corev1.Taint) {
+		about := ofKubernetes[taint.Key]
+		if about.what == "" || seen[about.what] || repels([]corev1.Taint{taint}, pod) == nil {
+			return
+		}
+		seen[about.what] = true
+		j.lacks(about.what, about.do+n.Name, "%s", about.what)
+	}
+	if n.Spec.Unschedulable { // before the node controller has set the taint
+		add(corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
+	}
+	for _, taint := range n.Spec.Taints {
+		add(taint)
+	}
 }
 
 // allowed reports whether the class's topologies, if it has any, have the node.

@@ -81,7 +81,7 @@ func (e *explanation) where(pv *corev1.PersistentVolume) {
 		at = path
 	}
 	why := "the scheduler chose the node for the first pod that used the claim"
-	if contract.NamesNode(&e.Claim) && e.byAnnotation() {
+	if _, by := e.chosenNode(); by == contract.AnnProvisionOnNode {
 		why = "the annotation " + contract.AnnProvisionOnNode + " of the claim names the node"
 	} else if e.Claim.Annotations[contract.AnnSelectedNode] == "" {
 		why = "the claim was bound to a PV that existed"

@@ -79,6 +79,29 @@ func importSource() *corev1.TypedObjectReference {
 	return &corev1.TypedObjectReference{APIGroup: ptr.To("cdi.kubevirt.io"), Kind: "VolumeImportSource", Name: "import"}
 }
 
+// tainted gives both nodes a taint, as Kubernetes does for a condition.
+func (f *Facts) tainted(key string, edit func(*corev1.Node)) {
+	for i := range f.Nodes.Items {
+		n := &f.Nodes.Items[i]
+		n.Spec.Taints = []corev1.Taint{{Key: key, Effect: corev1.TaintEffectNoSchedule}}
+		if edit != nil {
+			edit(n)
+		}
+	}
+}
+
+// twoPools gives the nodes a small pool for hostPath claims, and a large one of the driver.
+func (f *Facts) twoPools(pvDir string) {
+	f.NoPools = ""
+	for _, a := range f.Agents.Items {
+		a.PVDir = pvDir
+		f.Pools = append(f.Pools, agents.Pools{Agent: a, Reports: []inspect.Report{
+			{Pool: inspect.Pool{Name: "hostpath", Path: "/var/hpvolumes", Held: true}, Space: space.Space{Total: 20 * gib, Available: gib / 2}},
+			{Pool: inspect.Pool{Name: "fast", Path: "/mnt/fast/csi", Held: true}, Space: space.Space{Total: 900 * gib, Available: 800 * gib}},
+		}})
+	}
+}
+
 // hostPath makes the class one of the hostPath provisioner, which the agents serve.
 func (f *Facts) hostPath(delayed bool) {
 	mode := storagev1.VolumeBindingImmediate
@@ -173,7 +196,44 @@ func TestCauses(t *testing.T) {
 			f.Users.Items[0].Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "wait"}}
 		}, `pod db-0 has the scheduling gate "wait"`, "remove the gate"},
 		"node not ready": {func(f *Facts) { f.Nodes.Items[0].Status.Conditions[0].Status = corev1.ConditionUnknown }, "node node-01 cannot hold the volume: it is not ready", "kubectl describe node node-01"},
-		"cordoned":       {func(f *Facts) { f.Nodes.Items[0].Spec.Unschedulable = true }, "it is cordoned", ""},
+		"cordoned":       {func(f *Facts) { f.unscheduled("0/2"); f.tainted(corev1.TaintNodeUnschedulable, nil) }, "none of the 2 nodes can hold the volume: it is cordoned", "kubectl uncordon node-01"},
+		"cordoned, not tainted yet": {func(f *Facts) {
+			f.unscheduled("0/2")
+			f.Nodes.Items[0].Spec.Unschedulable, f.Nodes.Items[1].Spec.Unschedulable = true, true
+		}, "none of the 2 nodes can hold the volume: it is cordoned", "kubectl uncordon node-01"},
+		"unreachable": {func(f *Facts) {
+			f.unscheduled("0/2")
+			f.tainted(corev1.TaintNodeUnreachable, func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown })
+		}, "none of the 2 nodes can hold the volume: it is not ready", "kubectl describe node node-01"},
+		"a full disk of kubelets": {func(f *Facts) { f.unscheduled("0/2"); f.tainted(corev1.TaintNodeDiskPressure, nil) }, "the disk of its kubelet is nearly full (DiskPressure)", "free space there"},
+		"raw disks, no pod": {func(f *Facts) {
+			f.Claim.Annotations, f.Users.Items = nil, nil
+			f.Class.It.Provisioner, f.Claim.Spec.VolumeMode = "kubernetes.io/no-provisioner", ptr.To(corev1.PersistentVolumeBlock)
+		}, "class local waits for the first pod that uses the claim", "create a pod"},
+		"raw disks, agents unknown": {func(f *Facts) {
+			f.Class.It.Provisioner, f.Claim.Spec.VolumeMode = "kubernetes.io/no-provisioner", ptr.To(corev1.PersistentVolumeBlock)
+			f.Agents = cluster.List[cluster.Agent]{Unknown: "may not list pods"}
+		}, "class local has no provisioner: its PVs are made beforehand, and none was bound", "docs/raw-disks.md"},
+		"a pod that ends is none": {func(f *Facts) { f.Claim.Annotations = nil; f.Users.Items[0].DeletionTimestamp = ptr.To(ago(0)) }, "waits for the first pod", ""},
+		"one pod ends, another waits": {func(f *Facts) {
+			f.unscheduled("0/2 nodes are available")
+			ending := *f.Users.Items[0].DeepCopy()
+			ending.Name, ending.DeletionTimestamp = "a-db-0", ptr.To(ago(0))
+			ending.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-09"}
+			f.Users.Items = append([]corev1.Pod{ending}, f.Users.Items...)
+		}, "pod db-0, which uses the claim, is not scheduled: 0/2 nodes are available", ""},
+		"hostPath, space in a pool of the driver": {func(f *Facts) { f.hostPath(true); f.twoPools("") }, "1Gi are requested, and 512Mi are available in pool hostpath", ""},
+		"hostPath, PV_DIR is a named pool":        {func(f *Facts) { f.hostPath(true); f.twoPools("/mnt/fast/csi"); f.request("900Gi") }, "900Gi are requested, and 800Gi are available in pool fast", ""},
+		"hostPath, the pool in PV_DIR is away": {func(f *Facts) {
+			f.hostPath(true)
+			f.twoPools("/elsewhere")
+			f.Pools[0].Reports = f.Pools[0].Reports[1:]
+		}, "it has no pool in PV_DIR; it has fast", ""},
+		"local-path knows no annotation": {func(f *Facts) {
+			f.hostPath(true)
+			f.Class.It.Provisioner, f.Agents.Items[0].Provisioners = contract.LocalPathProvisioner, []string{contract.LocalPathProvisioner}
+			f.Users.Items, f.Claim.Annotations = nil, map[string]string{contract.AnnProvisionOnNode: "node-01"}
+		}, "waits for the first pod", "create a pod that uses it\n"},
 		"tainted": {func(f *Facts) {
 			f.Nodes.Items[0].Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
 		}, "pod db-0 may run on no node: pod db-0's tolerations lack the node's taint gpu:NoSchedule", "tolerations of the pod"},
@@ -261,7 +321,7 @@ func TestCauses(t *testing.T) {
 			if !answer.Blocked() || answer.Findings[0].Level != Cause {
 				t.Fatalf("the first finding is no cause:\n%s", text(answer))
 			}
-			if first := answer.Findings[0]; !strings.Contains(first.What, row.what) || !strings.Contains(first.Do, row.do) {
+			if first := answer.Findings[0]; !strings.Contains(first.What, row.what) || !strings.Contains(first.Do+"\n", row.do) {
 				t.Errorf("got\n%swant %q, and to do %q", text(answer), row.what, row.do)
 			}
 		})
@@ -274,6 +334,23 @@ func (f *Facts) request(size string) {
 
 func topologies(node string) []corev1.TopologySelectorTerm {
 	return []corev1.TopologySelectorTerm{{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: contract.TopologyNode, Values: []string{node}}}}}
+}
+
+// An agent that is not ready and serves others is no cause, and nothing says that it serves a claim
+// that it refuses.
+func TestServesAllTheSame(t *testing.T) {
+	for message, want := range map[string]bool{"": true, "node node-02 cannot serve this claim now from pool local in /x: no": true,
+		"node node-01 cannot serve this claim now from pool local in /x: no": false} {
+		f := scene()
+		f.Agents.Items[0].Ready = false
+		f.asked(nil)
+		if message != "" {
+			f.Events.Items = []corev1.Event{event("Warning", events.ProvisioningFailed, message)}
+		}
+		if got := text(Explain(f)); strings.Contains(got, "serves all the same") != want {
+			t.Errorf("%q:\n%s", message, got)
+		}
+	}
 }
 
 // A cause that an event repeats is there once, and an event with another text is a second one.
@@ -313,8 +390,20 @@ func TestNoCause(t *testing.T) {
 			f.PoolEvents.Items = []corev1.Event{ofNode1(event("Warning", events.PoolNotReady, "the disk of pool fast is not mounted"))}
 		}, "note: the agent of node node-01 is not ready and serves all the same: the disk of pool fast is not mounted"},
 		"another pool is not ready, published": {func(f *Facts) { f.Agents.Items[0].Ready = false }, ""},
-		"allowed topology":                     {func(f *Facts) { f.Class.It.AllowedTopologies = topologies("node-01") }, ""},
-		"bound":                                {func(f *Facts) { f.volume() }, "note: its volume is on node node-01: PV pvc-c1, a CSI volume; the scheduler chose the node"},
+		"chosen, and cordoned since": {func(f *Facts) {
+			f.hostPath(false)
+			f.Users.Items, f.Claim.Annotations = nil, map[string]string{contract.AnnProvisionOnNode: "node-01"}
+			f.Nodes.Items[0].Spec.Unschedulable = true
+			f.tainted(corev1.TaintNodeUnschedulable, nil)
+		}, ""},
+		"cordoned, and tolerated": {func(f *Facts) {
+			f.unscheduled("")
+			f.Users.Items[0].Status = corev1.PodStatus{}
+			f.tainted(corev1.TaintNodeUnschedulable, func(n *corev1.Node) { n.Spec.Unschedulable = true })
+			f.Users.Items[0].Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+		}, ""},
+		"allowed topology": {func(f *Facts) { f.Class.It.AllowedTopologies = topologies("node-01") }, ""},
+		"bound":            {func(f *Facts) { f.volume() }, "note: its volume is on node node-01: PV pvc-c1, a CSI volume; the scheduler chose the node"},
 		"bound by annotation": {func(f *Facts) {
 			f.hostPath(true)
 			f.volume()

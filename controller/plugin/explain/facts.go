@@ -94,13 +94,20 @@ func agentsFor(ctx context.Context, r cluster.Reader, claim *corev1.PersistentVo
 // node returns the name of the claim's node: that of its PV, or the one that was chosen for it; ""
 // if there is none yet.
 func (f *Facts) node() string {
-	switch pv := f.PV.It; {
-	case pv != nil:
+	if pv := f.PV.It; pv != nil {
 		return cluster.NodesOf(f.Nodes)(pv)
-	case contract.NamesNode(&f.Claim) && f.byAnnotation():
-		return f.Claim.Annotations[contract.AnnProvisionOnNode]
 	}
-	return f.Claim.Annotations[contract.AnnSelectedNode]
+	node, _ := f.chosenNode()
+	return node
+}
+
+// chosenNode returns the node that was chosen for the claim, and the annotation that names it.
+func (f *Facts) chosenNode() (node, by string) {
+	provisioner := ""
+	if f.Class.It != nil {
+		provisioner = f.Class.It.Provisioner
+	}
+	return cluster.ChosenNode(&f.Claim, provisioner)
 }
 
 func (f *Facts) nodeNamed(name string) *corev1.Node {
@@ -108,14 +115,17 @@ func (f *Facts) nodeNamed(name string) *corev1.Node {
 }
 
 // byAnnotation reports whether the annotation of the claim chooses the node: not for classes of the
-// CSI driver.
-func (f *Facts) byAnnotation() bool { return f.Class.It != nil && isDialect(f.Class.It.Provisioner) }
+// CSI driver, nor for those of a provisioner that has no such annotation.
+func (f *Facts) byAnnotation() bool {
+	if f.Class.It == nil {
+		return false
+	}
+	d := cluster.DialectOf(f.Class.It.Provisioner)
+	return d != nil && d.ByAnnotation
+}
 
 // isDialect reports whether a provisioner makes hostPath PVs, and none of a CSI driver.
-func isDialect(provisioner string) bool {
-	others, err := contract.ParseProvisioners(provisioner)
-	return provisioner == contract.HostPathProvisioner || err == nil && len(others) > 0
-}
+func isDialect(provisioner string) bool { return cluster.DialectOf(provisioner) != nil }
 
 // serving returns the agents that could serve the claim: the one of its node, or all of its
 // provisioner if it has none, or one that does not exist. If its PV is lost, any agent could have

@@ -103,24 +103,24 @@ func (e *explanation) candidates(name string) bool {
 	return false
 }
 
-// commonest returns what the most nodes lack first, and their number.
+// commonest returns what the most nodes lack first, as the first of them has it, and their number.
 func commonest(judged []Node) (most Lack, times int) {
-	count := map[string]int{}
+	count, first := map[string]int{}, map[string]Lack{}
 	for _, n := range judged {
 		l := n.Lacks[0]
-		if count[l.kind]++; count[l.kind] > times {
-			most, times = l, count[l.kind]
+		if count[l.kind]++; count[l.kind] == 1 {
+			first[l.kind] = l
+		}
+		if count[l.kind] > times {
+			most, times = first[l.kind], count[l.kind]
 		}
 	}
 	return most, times
 }
 
-// pod returns a pod that uses the claim, nil if there is none.
+// pod returns a pod that uses the claim and can start, nil if there is none.
 func (e *explanation) pod() *corev1.Pod {
-	if len(e.Users.Items) == 0 {
-		return nil
-	}
-	return &e.Users.Items[0]
+	return e.Users.Find(func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil })
 }
 
 // judge finds what the node lacks for the claim, and whether the pod that will use it may run
@@ -135,8 +135,8 @@ func (e *explanation) judge(name string, pod *corev1.Pod) Node {
 			j.lacks("not ready", "kubectl describe node "+name+"; if it is gone for good, see docs/node-gone.md",
 				"it is not ready")
 		}
-		if n.Spec.Unschedulable && e.PV.It == nil {
-			j.lacks("cordoned", "kubectl uncordon "+name, "it is cordoned")
+		if e.node() == "" {
+			e.conditions(n, pod, &j)
 		}
 		if !allowed(e.Class.It, n) {
 			j.lacks("topology", "use another class", "allowedTopologies of class %s leave it out", e.Class.It.Name)
@@ -150,12 +150,18 @@ func (e *explanation) judge(name string, pod *corev1.Pod) Node {
 	return j
 }
 
+// refusedBy reports whether the newest event of the claim is that the agent of the node cannot serve
+// it now.
+func (e *explanation) refusedBy(node string) bool {
+	return len(e.Events.Items) > 0 && strings.Contains(e.Events.Items[0].Message, "node "+node+" cannot serve this claim")
+}
+
 // notServing adds that agents are not ready which serve the claim all the same: it looks like the
 // cause, and is none.
 func (e *explanation) notServing() {
 	for _, n := range e.answer.Nodes {
 		if n.Agent == "not ready" && !slices.ContainsFunc(n.Lacks,
-			func(l Lack) bool { return l.kind == "agent" || l.kind == "pool" }) {
+			func(l Lack) bool { return l.kind == "agent" || l.kind == "pool" }) && !e.refusedBy(n.Name) {
 			what := fmt.Sprintf("the agent of node %s is not ready and serves all the same", n.Name)
 			if why := e.notReady(n.Name); why != "" {
 				what += ": " + why

@@ -69,11 +69,11 @@ func (e *explanation) served(provisioner string) (all []cluster.Agent) {
 func (e *explanation) provisioner() bool {
 	c := e.Class.It
 	switch {
+	case c.Provisioner == "kubernetes.io/no-provisioner":
+		e.madeBeforehand()
+		return false
 	case !e.Agents.Known() || len(e.served(c.Provisioner)) > 0:
 		return true
-	case c.Provisioner == "kubernetes.io/no-provisioner":
-		e.add(Cause, "create a PV of the class, or wait until an agent of raw disks offers one: see docs/raw-disks.md",
-			"class %s has no provisioner: its PVs are made beforehand, and none that is available fits", c.Name)
 	case len(e.Agents.Items) == 0:
 		e.add(Cause, "install it: see docs/install.md; kubectl get daemonsets -A -l "+
 			"app.kubernetes.io/name=hostpath-provisioner "+
@@ -89,6 +89,34 @@ func (e *explanation) provisioner() bool {
 			e.provisioners())
 	}
 	return false
+}
+
+// madeBeforehand explains a claim of a class without a provisioner, as for raw disks. Its PVs are not
+// read: few users may list them.
+func (e *explanation) madeBeforehand() {
+	c := e.Class.It
+	switch {
+	case contract.Delayed(c) && !e.Users.Known():
+	case contract.Delayed(c) && e.pod() == nil:
+		e.add(Cause, "create a pod that uses it", "class %s waits for the first pod that uses the claim (%s), and no pod does",
+			c.Name, storagev1.VolumeBindingWaitForFirstConsumer)
+	default:
+		e.add(Cause, "kubectl get pv has those that are Available, and kubectl hpp disks the disks: see docs/raw-disks.md",
+			"class %s has no provisioner: its PVs are made beforehand, and none was bound to the claim: one must have the size, "+
+				"the volumeMode and a node that the pod may use", c.Name)
+		if pod := e.pod(); pod != nil {
+			e.unscheduled(pod)
+		}
+	}
+}
+
+// unscheduled adds what the scheduler says about a pod, if it says something.
+func (e *explanation) unscheduled(pod *corev1.Pod) {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			e.add(Cause, "", "pod %s, which uses the claim, is not scheduled: %s", pod.Name, c.Message)
+		}
+	}
 }
 
 func (e *explanation) provisioners() string {
@@ -131,13 +159,9 @@ func (e *explanation) supported() bool {
 		return false
 	}
 	var err error
-	switch others, _ := contract.ParseProvisioners(c.Provisioner); {
-	case c.Provisioner == contract.HostPathProvisioner:
-		own := contract.Own(false)
-		err = own.Check(&e.Claim, c)
-	case len(others) > 0:
-		err = others[0].Check(&e.Claim, c)
-	default:
+	if d := cluster.DialectOf(c.Provisioner); d != nil {
+		err = d.Check(&e.Claim, c)
+	} else {
 		err = contract.CheckSupported(&e.Claim, contract.CSIModes)
 	}
 	if err != nil {
@@ -165,8 +189,8 @@ func (e *explanation) place() bool {
 
 // onlyNode reports whether a claim without a node is that of the cluster's only one.
 func (e *explanation) onlyNode() bool {
-	others, _ := contract.ParseProvisioners(e.Class.It.Provisioner)
-	return len(others) > 0 && others[0].OnlyNode
+	d := cluster.DialectOf(e.Class.It.Provisioner)
+	return d != nil && d.OnlyNode
 }
 
 // chosen explains a claim whose node is chosen.
@@ -175,7 +199,7 @@ func (e *explanation) chosen(node string) bool {
 		return e.candidates(node)
 	}
 	annotate := fmt.Sprintf("kubectl -n %s annotate pvc %s ", e.answer.Namespace, e.answer.Name)
-	if contract.NamesNode(&e.Claim) && e.byAnnotation() {
+	if _, by := e.chosenNode(); by == contract.AnnProvisionOnNode {
 		e.add(Cause, annotate+"--overwrite "+contract.AnnProvisionOnNode+
 			"=NODE, with a node of the table; the claim can stay",
 			"the annotation %s names node %q, which does not exist", contract.AnnProvisionOnNode, node)
@@ -211,11 +235,7 @@ func (e *explanation) consumer() bool {
 		e.add(Cause, "remove the gate", "pod %s has the scheduling gate %q", pod.Name, pod.Spec.SchedulingGates[0].Name)
 	case e.candidates("") || len(e.answer.Nodes) == 0:
 		// the scheduler has another reason than the storage, or the nodes are unknown
-		for _, c := range pod.Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-				e.add(Cause, "", "pod %s, which uses the claim, is not scheduled: %s", pod.Name, c.Message)
-			}
-		}
+		e.unscheduled(pod)
 	}
 	return false
 }

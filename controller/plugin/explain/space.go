@@ -2,6 +2,7 @@ package explain
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	storagev1 "k8s.io/api/storage/v1"
@@ -11,6 +12,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/advice"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/agents"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/cluster"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -81,22 +84,39 @@ func (e *explanation) publishes(j *Node) bool {
 	return true
 }
 
-// report returns the report of the pool that the class names, or else the one with the most space.
-// asked is false if the agent of the node was not asked, or reported nothing.
+// report returns the report of the pool that a claim of the class gets its volume in: the one that the
+// class names, or that of PV_DIR. Of the paths of a local-path configuration it is the one with the
+// most space. asked is false if the agent of the node was not asked, or reported nothing.
 func (e *explanation) report(j *Node, byName bool) (most *inspect.Report, asked bool) {
 	for _, p := range e.Pools {
 		if p.Agent.Node != j.Name || p.Problem != "" && len(p.Reports) == 0 {
 			continue
 		}
 		asked = true
+		may := func(r *inspect.Report) bool { return r.Pool.Name == j.Pool }
+		if !byName {
+			may = e.hostPathPool(&p)
+		}
 		for i := range p.Reports {
 			r := &p.Reports[i]
-			if (!byName || r.Pool.Name == j.Pool) && (most == nil || r.Space.Available > most.Space.Available) {
+			if may(r) && (most == nil || r.Space.Available > most.Space.Available) {
 				most = r
 			}
 		}
 	}
 	return most, asked
+}
+
+// hostPathPool returns whether a pool of an agent is one for hostPath claims. Those that the driver
+// alone uses are none.
+func (e *explanation) hostPathPool(p *agents.Pools) func(*inspect.Report) bool {
+	const named = "hostpath" // the agent's name for the pool in PV_DIR, unless DATADIR names that, too
+	is := func(r *inspect.Report) bool { return r.Pool.Path == p.Agent.PVDir || r.Pool.Name == named }
+	if cluster.DialectOf(e.Class.It.Provisioner).PathParameter != "" || p.Agent.PVDir == "" &&
+		!slices.ContainsFunc(p.Reports, func(r inspect.Report) bool { return is(&r) }) {
+		return func(*inspect.Report) bool { return true } // its settings are not all in its pod
+	}
+	return is
 }
 
 // noPool adds that a node that was asked reports no pool for the class: it has none, or the pool is
@@ -115,7 +135,7 @@ func (e *explanation) noPool(j *Node) {
 			names = append(names, r.Pool.Name)
 		}
 	}
-	what := "it has no pool " + j.Pool
+	what := "it has no pool " + cmp.Or(j.Pool, "in PV_DIR")
 	if len(names) > 0 {
 		what += "; it has " + strings.Join(names, ", ")
 	}
