@@ -84,6 +84,7 @@ func installation() map[string][]metav1.Object {
 		"pods": {pod("agent-1", "hostpath-provisioner-csi", "--endpoint=x"), pod("disks-1", "hostpath-provisioner-disks", "disks"), operator, starts},
 		"daemonsets": {&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "hpp", Name: "csi", Labels: map[string]string{"k8s-app": "hostpath-provisioner-csi"}},
 			Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 1, CurrentNumberScheduled: 1}}},
+		"csidrivers":     {&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: contract.CSIProvisioner}}},
 		"storageclasses": {&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "local"}, Provisioner: contract.CSIProvisioner, VolumeBindingMode: &delayed}},
 		"persistentvolumeclaims": {&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data", UID: "c1"},
 			Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pvc-c1", StorageClassName: ptr.To("local")}}},

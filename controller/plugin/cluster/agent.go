@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
@@ -48,6 +50,8 @@ type Agent struct {
 	PVDir string `json:"-"`
 
 	ServiceAccount string `json:"-"`
+	// placement has the rules of the DaemonSet that keep its pods from nodes.
+	placement corev1.PodSpec
 	// Driver is the name of the CSI driver; "" if the pod has no socket for one.
 	Driver string `json:"-"`
 	// Sidecar reports whether the standard sidecar serves the claims of the driver.
@@ -64,6 +68,21 @@ func (a *Agent) Serves(provisioner string) bool { return slices.Contains(a.Provi
 
 // IsDriver reports whether the agent serves claims of the CSI driver itself.
 func (a *Agent) IsDriver() bool { return a.Driver != "" && !a.Sidecar && a.Serves(a.Driver) }
+
+// LeavesOut reports whether the DaemonSet of the agent runs no pod on a node, because of the node's
+// labels, or of a taint that is not one of a passing condition.
+func (a *Agent) LeavesOut(n *corev1.Node) bool {
+	for key, value := range a.placement.NodeSelector {
+		if n.Labels[key] != value {
+			return true
+		}
+	}
+	_, repelled := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, a.placement.Tolerations,
+		func(t *corev1.Taint) bool {
+			return t.Effect != corev1.TaintEffectPreferNoSchedule && !strings.HasPrefix(t.Key, "node.kubernetes.io/")
+		}, true)
+	return repelled
+}
 
 // Agents lists the agents' pods in all namespaces, by node and name.
 func (r Reader) Agents(ctx context.Context) List[Agent] {
@@ -94,7 +113,8 @@ func (r Reader) ExplainedAgents(ctx context.Context, keep func(Agent) bool) List
 // agentOf describes the pod of an agent.
 func agentOf(pod *corev1.Pod) Agent {
 	a := Agent{Node: pod.Spec.NodeName, Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Process: NodeAgent,
-		Ready: contract.PodReady(pod), ServiceAccount: pod.Spec.ServiceAccountName}
+		Ready: contract.PodReady(pod), ServiceAccount: pod.Spec.ServiceAccountName,
+		placement: corev1.PodSpec{NodeSelector: pod.Spec.NodeSelector, Tolerations: pod.Spec.Tolerations}}
 	if !a.Ready {
 		a.Why = whyNotReady(pod)
 	}

@@ -53,6 +53,8 @@ var checks = []check{
 	{"versions", "docs/install.md", versions},
 	{"pools", "docs/operations.md", pools},
 	{"space", "docs/runbooks/HPPPoolAlmostFull.md", poolSpace},
+	{"volume-health", "docs/runbooks/HPPVolumeAbnormal.md", abnormal},
+	{"disks", "docs/raw-disks.md", disks},
 	{"quotas", "docs/quotas.md", quotas},
 	{"system-disk", "docs/runbooks/HPPSharingPoolPathWithOS.md", systemDisk},
 	{"certificates", "docs/runbooks/HPPCertificateExpiring.md", certificates},

@@ -25,7 +25,7 @@ const (
 
 // clocks compares the clocks of nodes and agents with the API server's.
 func clocks(f *Facts) []finding {
-	all := unread(f.NoClock, f.Leases.Unknown, f.Nodes.Unknown)
+	all := unread(f.NoClock, f.Leases.Unknown, f.Nodes.Unknown, f.Events.Unknown)
 	if f.NoClock != "" {
 		return all
 	}
@@ -44,8 +44,12 @@ func clocks(f *Facts) []finding {
 				" old: its clock is behind the API server's", setClock})
 		}
 	}
+	at := f.Now
+	if f.eventsAt.After(at) {
+		at = f.eventsAt
+	}
 	for i := range f.Events.Items {
-		if e := &f.Events.Items[i]; cluster.Last(e).Sub(f.Now) > ahead {
+		if e := &f.Events.Items[i]; cluster.Last(e).Sub(at) > ahead {
 			all = append(all, finding{Warning, sourceOf(e), "it recorded an event that is in the future of the API server",
 				setClock})
 		}

@@ -1,13 +1,16 @@
 package doctor
 
 import (
+	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,14 +18,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/utils/ptr"
 
 	hpp "kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/permissions"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/agents"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/cluster"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/fleet"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
 	"kubevirt.io/hostpath-provisioner/volume/space"
 )
@@ -126,6 +133,73 @@ func TestHealthy(t *testing.T) {
 // respond replaces a line of the first agent's metrics.
 func (f *Facts) respond(old, new string) {
 	f.Metrics[0] = cluster.ParseMetrics(f.Agents.Items[0], []byte(strings.Replace(metrics, old, new, 1)))
+}
+
+// disks adds an agent of raw disks with these metrics.
+func (f *Facts) disks(samples string) {
+	a := cluster.Agent{Node: "node-01", Namespace: "hpp", Pod: "disks-1", Container: "c", Image: "hpp:v1", Process: cluster.DiskAgent, Ready: true}
+	f.Agents.Items = append(f.Agents.Items, a)
+	f.Metrics = append(f.Metrics, cluster.ParseMetrics(a, []byte("# TYPE kubevirt_hpp_devices gauge\n# TYPE local_pv_provisioner_error_devices gauge\n"+samples)))
+}
+
+// lostClaim adds a claim whose PV is gone.
+func (f *Facts) lostClaim(name, class string) {
+	c := claim(name, "node-01")
+	c.Spec.StorageClassName, c.Spec.VolumeName, c.Status.Phase = &class, "pvc-9", corev1.ClaimLost
+	f.Claims.Items = append(f.Claims.Items, c)
+}
+
+// What the API server answers is judged by the time of its answer: agents that answer minutes later
+// make no clock wrong, and no claim old.
+func TestSlowAgentsMakeNoClockWrong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := &cluster.Clock{}
+		if _, err := clock.Wrap(dated{}).RoundTrip(nil); err != nil {
+			t.Fatal(err)
+		}
+		young := claim("young", "node-01")
+		young.CreationTimestamp = metav1.NewTime(time.Now().Add(-4 * time.Minute))
+		f := healthy()
+		f.Nodes.Items[0].ResourceVersion = "1"
+		objects := []runtime.Object{&f.Nodes.Items[0], &f.Classes.Items[0], &young, &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: "node-01"},
+			Spec:       coordinationv1.LeaseSpec{RenewTime: ptr.To(metav1.NewMicroTime(time.Now()))}}}
+		slow := func(context.Context, []cluster.Agent) ([]agents.Pools, string) {
+			time.Sleep(160 * time.Second)
+			return nil, "the agents did not answer"
+		}
+		read := Read(t.Context(), cluster.Reader{Client: apitest.Listing(fake.NewClientset(objects...)), Clock: clock}, slow, 10*time.Second)
+		for _, r := range Run(read) {
+			if (r.Check == "clocks" || r.Check == "claims") && r.Verdict != OK {
+				t.Errorf("%+v", r)
+			}
+		}
+	})
+}
+
+type dated struct{}
+
+func (dated) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{Header: http.Header{"Date": {time.Now().UTC().Format(http.TimeFormat)}}}, nil
+}
+
+// A node that the DaemonSets leave out, as of the control plane, is no problem; one that they should
+// serve is.
+func TestNodesWithoutAgents(t *testing.T) {
+	for taint, want := range map[string]bool{"node-role.kubernetes.io/control-plane": false, "node.kubernetes.io/disk-pressure": true, "": true} {
+		f := healthy()
+		n := *f.Nodes.Items[0].DeepCopy()
+		n.Name = "cp-01"
+		if taint != "" {
+			n.Spec.Taints = []corev1.Taint{{Key: taint, Effect: corev1.TaintEffectNoSchedule}}
+		}
+		f.Nodes.Items = append(f.Nodes.Items, n)
+		for _, n := range fleet.Of(&f.Facts) {
+			if n.Name == "cp-01" && (len(n.Problems) > 0) != want {
+				t.Errorf("%q: %q", taint, n.Problems)
+			}
+		}
+	}
 }
 
 // Each row spoils one fact of the healthy cluster, and has the one row that it makes: its beginning,
@@ -237,6 +311,43 @@ func TestChecks(t *testing.T) {
 		"odd version":    {func(f *Facts) { f.Version.It.Minor = "" }, []string{"unknown kubernetes", "1."}},
 		"throttled": {func(f *Facts) { f.Measured = &Measured{Claims: 80, Lag: 2100 * time.Millisecond} },
 			[]string{"warning controller-manager", "2.1s behind after 80 claims", "--kube-api-qps"}},
+		"CSIDrivers unread": {func(f *Facts) { f.Drivers.Items, f.Drivers.Unknown = nil, "may not list csidrivers" }, []string{"unknown driver: : may not list csidrivers"}},
+		"events unread":     {func(f *Facts) { f.Events.Unknown = "may not list events" }, []string{"unknown kubelet", "unknown priority-quota", "unknown clocks: : may not list events"}},
+		"mount option of a filesystem": {func(f *Facts) { class(f).MountOptions = []string{"noatime", "ro,discard"} },
+			[]string{"critical classes: class local", `mount options ["discard"]`, "delete it and create it again"}},
+		"disks": {func(f *Facts) {
+			f.disks(`kubevirt_hpp_devices{node="node-01",state="error"} 1
+kubevirt_hpp_devices{node="node-01",state="gone"} 2
+kubevirt_hpp_devices{node="node-01",state="unclear"} 1
+kubevirt_hpp_devices{node="node-01",state="refused"} 4
+`)
+		}, []string{"critical disks: node node-01: 2 disks with a PV are gone", "warning disks: node node-01: 1 disk cannot be proven", "warning disks: node node-01: 1 disk cannot be read"}},
+		"disks, an older agent": {func(f *Facts) { f.disks("local_pv_provisioner_error_devices{node=\"node-01\"} 3\n") }, []string{"warning disks: node node-01: 3 disks cannot be read"}},
+		"disk of a node that is gone": {func(f *Facts) {
+			p := pv("local-sdb", "", "")
+			p.Labels = map[string]string{"local-pv-provisioner.cybozu.io/node": "gone"}
+			p.Spec.CSI, p.Spec.Local = nil, &corev1.LocalVolumeSource{Path: "/dev/sdb"}
+			p.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0] = corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{"gone"}}
+			f.PVs.Items = append(f.PVs.Items, p)
+		}, []string{"critical volumes: PV local-sdb: its node gone does not exist"}},
+		"quota lost": {func(f *Facts) {
+			f.respond("", `# TYPE kubevirt_hpp_volume_abnormal gauge
+kubevirt_hpp_volume_abnormal{pool="local",volume="pvc-1",namespace="shop",persistentvolumeclaim="data",reason="QuotaLost"} 1
+kubevirt_hpp_volume_abnormal{pool="local",volume="pvc-2",namespace="shop",persistentvolumeclaim="logs",reason="DirectoryMissing"} 1
+`)
+		}, []string{"warning volume-health: claim shop/data", "QuotaLost", "critical volume-health: claim shop/logs"}},
+		"lost claim": {func(f *Facts) { f.lostClaim("data", "local") }, []string{"critical claims: claim shop/data: its PV pvc-9 does not exist", "kubectl hpp explain data -n shop"}},
+		"lost claim with its data": {func(f *Facts) {
+			f.lostClaim("data", "of-others")
+			f.Pools[1].Reports[0].Volumes = []inspect.Volume{{Name: "pvc-9", PV: "pvc-9"}}
+		}, []string{"critical claims: claim shop/data: its PV pvc-9 does not exist; its data is there: directory pvc-9 of", "on node node-02"}},
+		"lost claim of others": {func(f *Facts) { f.lostClaim("data", "cloud") }, nil},
+		"hostPath PV without an agent": {func(f *Facts) {
+			p := pv("pvc-h", "", "node-01")
+			p.Annotations = map[string]string{contract.AnnProvisionedBy: contract.HostPathProvisioner, contract.AnnProvisionOnNode: "node-01"}
+			p.Spec.CSI, p.Spec.HostPath = nil, &corev1.HostPathVolumeSource{Path: "/var/hpvolumes/pvc-h"}
+			f.PVs.Items = append(f.PVs.Items, p)
+		}, []string{"warning volumes: PV pvc-h", "it neither grows nor is deleted"}},
 		"not measured":     {func(f *Facts) { f.Measured = &Measured{Unknown: "may not"} }, []string{"unknown controller-manager", "may not"}},
 		"no capacity":      {func(f *Facts) { f.Pools[0].Problem = "no answer" }, []string{"unknown pools: node node-01: no answer", "unknown space", "unknown quotas", "unknown classes: class local"}},
 		"accounts unknown": {func(f *Facts) { f.Accounts[0].Unknown = "may not create subjectaccessreviews" }, []string{"unknown permissions: : may not create"}},
@@ -250,7 +361,7 @@ func TestChecks(t *testing.T) {
 		}, []string{"critical agents: DaemonSet", "critical priority-quota: namespace hpp", "quota.yaml"}},
 		"metrics unknown on both": {func(f *Facts) {
 			f.Metrics[0].Unknown, f.Metrics[1].Unknown = "no answer", "no answer"
-		}, []string{"unknown system-disk: node node-01, node node-02: no answer", "unknown certificates: node node-01, node node-02"}},
+		}, []string{"unknown volume-health", "unknown system-disk: node node-01, node node-02: no answer", "unknown certificates: node node-01, node node-02"}},
 		"system disk without quotas": {func(f *Facts) {
 			f.respond("shared_with_os{pool=\"local\"} 0", "shared_with_os{pool=\"local\"} 1")
 			text := strings.Replace(string(f.Metrics[0].Text), `pool="local"} 1`, `pool="local"} 0`, 1)

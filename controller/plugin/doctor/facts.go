@@ -19,7 +19,8 @@ import (
 
 // Facts are what the checks are functions of.
 type Facts struct {
-	// Now is the API server's time, or this computer's if NoClock has the reason.
+	// Now is the API server's time when it had answered with the leases, or this computer's if NoClock
+	// has the reason. What was read later is younger.
 	Now     time.Time
 	NoClock string
 
@@ -36,6 +37,8 @@ type Facts struct {
 	Version    cluster.Object[version.Info]
 	// Events are those of the namespaces of agents.
 	Events cluster.List[corev1.Event]
+	// eventsAt is Now for the events; the zero time if it is the same.
+	eventsAt time.Time
 	// Metrics are those of agents and operator, and Accounts the agents' service accounts.
 	Metrics  []cluster.Metrics
 	Accounts []cluster.Account
@@ -55,17 +58,24 @@ func Read(ctx context.Context, r cluster.Reader, ask agents.AskPools, timeout ti
 		func() { f.PVs = r.PVs(ctx) },
 		func() { f.Claims = r.Claims(ctx, "") },
 		func() { f.Resources = r.Resources(ctx) },
-		func() { f.Leases = r.Leases(ctx) },
+		func() {
+			f.Leases = r.Leases(ctx)
+			f.Now, f.NoClock = timeOf(r)
+		},
 		func() { f.Version = r.Version(ctx) },
 		func() { f.readAgents(ctx, r, ask, timeout) },
 	)
-	f.Now, f.NoClock = time.Now(), "the API server's answers have no time"
+	return f
+}
+
+// timeOf returns the API server's time, or this computer's and why.
+func timeOf(r cluster.Reader) (now time.Time, why string) {
 	if r.Clock != nil {
 		if now, known := r.Clock.Now(); known {
-			f.Now, f.NoClock = now, ""
+			return now, ""
 		}
 	}
-	return f
+	return time.Now(), "the API server's answers have no time"
 }
 
 func (f *Facts) readAgents(ctx context.Context, r cluster.Reader, ask agents.AskPools, timeout time.Duration) {
@@ -88,6 +98,7 @@ func (f *Facts) readAgents(ctx context.Context, r cluster.Reader, ask agents.Ask
 				namespaces = append(namespaces, f.DaemonSets.Items[i].Namespace)
 			}
 			f.Events = eventsIn(ctx, r, namespaces)
+			f.eventsAt, _ = timeOf(r)
 		},
 	)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/advice"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/cluster"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/fleet"
@@ -132,6 +133,55 @@ func systemDisk(f *Facts) []finding {
 		}
 		return all
 	})
+}
+
+// abnormal finds volumes with a problem, as the alert HPPVolumeAbnormal does.
+func abnormal(f *Facts) []finding {
+	return f.eachMetrics(cluster.NodeAgent, func(m *cluster.Metrics) (all []finding) {
+		for _, s := range m.Samples("kubevirt_hpp_volume_abnormal") {
+			verdict, reason := Critical, s.Labels["reason"]
+			if reason == "QuotaLost" || reason == "VolumeFull" { // its pods run
+				verdict = Warning
+			}
+			if s.Value != 0 {
+				all = append(all, finding{verdict, "claim " + s.Labels["namespace"] + "/" + s.Labels["persistentvolumeclaim"],
+					"its volume in pool " + s.Labels["pool"] + " of node " + m.Agent.Node + " has the problem " + reason,
+					"the event VolumeConditionAbnormal of its pods has the message"})
+			}
+		}
+		return all
+	})
+}
+
+// disks finds raw disks that are not what their PVs say, or cannot be wiped or offered.
+func disks(f *Facts) []finding {
+	states := map[string]finding{
+		"gone":    {Critical, "", "with a PV are gone", "attach them again: kubectl hpp disks has them"},
+		"unclear": {Warning, "", "cannot be proven to be those of their PVs, and are left alone", "kubectl hpp disks has what confirms each"},
+		"error":   {Warning, "", "cannot be read, wiped or offered", "kubectl hpp disks has the reasons"},
+	}
+	return f.eachMetrics(cluster.DiskAgent, func(m *cluster.Metrics) (all []finding) {
+		samples := m.Samples("kubevirt_hpp_devices")
+		for _, s := range m.Samples("local_pv_provisioner_error_devices") { // all that agents of before the states have
+			if len(samples) == 0 {
+				s.Labels["state"] = "error"
+				all = append(all, diskFinding(states, m, s)...)
+			}
+		}
+		for _, s := range samples {
+			all = append(all, diskFinding(states, m, s)...)
+		}
+		return all
+	})
+}
+
+func diskFinding(states map[string]finding, m *cluster.Metrics, s cluster.Sample) []finding {
+	one, bad := states[s.Labels["state"]]
+	if !bad || s.Value == 0 {
+		return nil
+	}
+	one.object, one.why = "node "+m.Agent.Node, events.Count(int(s.Value), "disk")+" "+one.why
+	return []finding{one}
 }
 
 // soon is how long before its end a certificate is a finding, as of the alert HPPCertificateExpiring.

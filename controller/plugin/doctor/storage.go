@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/advice"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/cluster"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/fleet"
 )
 
 // serves reports whether an agent serves the provisioner, or is its driver.
@@ -54,6 +56,9 @@ func (f *Facts) class(c *storagev1.StorageClass) []finding {
 			"volumeBindingMode: WaitForFirstConsumer")
 	case dialect && len(c.MountOptions) > 0:
 		return bad(Critical, again, "it has mountOptions, and the kubelet starts no pod with a hostPath volume that has some")
+	case !dialect && len(notBind(c.MountOptions)) > 0:
+		return bad(Critical, again, "its mount options %q are none of a bind mount, so its claims are refused",
+			notBind(c.MountOptions))
 	case len(f.Agents.Items) == 0: // the check of agents reports that
 		return nil
 	case !f.serves(c.Provisioner):
@@ -63,6 +68,22 @@ func (f *Facts) class(c *storagev1.StorageClass) []finding {
 		return nil
 	}
 	return f.poolOf(c, bad)
+}
+
+// bindOptions are the mount options that a bind mount can have.
+var bindOptions = []string{"defaults", "bind", "ro", "rw", "nosuid", "suid", "nodev", "dev", "noexec", "exec", "nosymfollow", "symfollow",
+	"nodiratime", "diratime", "noatime", "relatime", "strictatime"}
+
+// notBind returns the mount options that a bind mount cannot have.
+func notBind(options []string) (bad []string) {
+	for _, option := range options {
+		for name := range strings.SplitSeq(option, ",") {
+			if !slices.Contains(bindOptions, name) {
+				bad = append(bad, name)
+			}
+		}
+	}
+	return bad
 }
 
 // poolOf checks that a node has the pool of a CSI class: the agents name their pools, or else their
@@ -130,15 +151,17 @@ func defaultClass(f *Facts) []finding {
 		"kubectl annotate storageclass NAME storageclass.kubernetes.io/is-default-class-"}}
 }
 
+const runThere = "check the nodeSelector and tolerations of the agents' DaemonSet, and PROVISION"
+
 // volumes finds PVs that no agent looks after.
 func volumes(f *Facts) []finding {
 	all := unread(f.PVs.Unknown, f.Nodes.Unknown, f.Agents.Unknown)
 	nodeOf := cluster.NodesOf(f.Nodes)
 	for i := range f.PVs.Items {
 		pv := &f.PVs.Items[i]
-		provisioner := provisionerOf(pv)
-		node := nodeOf(pv)
-		if node == "" || !f.Ours(provisioner) {
+		provisioner, disk := provisionerOf(pv), fleet.IsDiskPV(pv)
+		node := cmp.Or(nodeOf(pv), contract.Hostname(pv)) // a node that is gone has no hostname any more
+		if node == "" || !disk && !f.Ours(provisioner) {
 			continue
 		}
 		switch {
@@ -146,10 +169,13 @@ func volumes(f *Facts) []finding {
 			all = append(all, finding{Critical, "PV " + pv.Name, "its node " + node +
 				" does not exist: no pod with it can start",
 				"bring the node back with its disk; if it is gone for good, see docs/node-gone.md"})
-		case f.Agents.Known() && !f.servedOn(node, provisioner):
+		case disk || !f.Agents.Known() || f.servedOn(node, provisioner):
+		case pv.Spec.CSI == nil: // the kubelet mounts it by itself
+			all = append(all, finding{Warning, "PV " + pv.Name, "no agent on its node " + node +
+				" serves it: it neither grows nor is deleted", runThere})
+		default:
 			all = append(all, finding{Critical, "PV " + pv.Name, "no agent on its node " + node +
-				" serves it: it is neither mounted nor deleted",
-				"check the nodeSelector and tolerations of the agents' DaemonSet, and PROVISION"})
+				" serves it: it is neither mounted nor deleted", runThere})
 		}
 	}
 	return all
@@ -169,14 +195,33 @@ func (f *Facts) servedOn(node, provisioner string) bool {
 	}) != nil
 }
 
+// lost finds a claim whose PV is gone, if its class is ours or an agent reports its volume.
+func (f *Facts) lost(claim *corev1.PersistentVolumeClaim) []finding {
+	if claim.Status.Phase != corev1.ClaimLost {
+		return nil
+	}
+	why := "its PV " + claim.Spec.VolumeName + " does not exist"
+	places := advice.Loss{Claim: claim, Pools: f.Pools}.Places()
+	for _, p := range places {
+		why += "; " + p.What()
+	}
+	class := f.Classes.Find(func(c *storagev1.StorageClass) bool { return c.Name == contract.Of(claim) })
+	if len(places) == 0 && (class == nil || !f.Ours(class.Provisioner)) {
+		return nil
+	}
+	return []finding{{Critical, "claim " + claim.Namespace + "/" + claim.Name, why,
+		fmt.Sprintf("kubectl hpp explain %s -n %s", claim.Name, claim.Namespace)}}
+}
+
 // late is how long a claim may have its node and no volume.
 const late = 5 * time.Minute
 
 // claims finds claims whose node does not exist, and those that wait although they have a node.
 func claims(f *Facts) []finding {
-	all := unread(f.Claims.Unknown, f.Classes.Unknown, f.Nodes.Unknown)
+	all := unread(f.Claims.Unknown, f.Classes.Unknown, f.Nodes.Unknown, f.Agents.Unknown)
 	for i := range f.Claims.Items {
 		claim := &f.Claims.Items[i]
+		all = append(all, f.lost(claim)...)
 		class := f.Classes.Find(func(c *storagev1.StorageClass) bool { return c.Name == contract.Of(claim) })
 		if claim.Spec.VolumeName != "" || class == nil || !f.Ours(class.Provisioner) || contract.Populated(claim) {
 			continue

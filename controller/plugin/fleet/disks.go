@@ -49,7 +49,7 @@ func Disks(nodes cluster.List[corev1.Node], listed []agents.Listed[agents.Device
 	}
 	nodeOf := nodeOf(nodes)
 	for name, pv := range byName {
-		if pv.Labels[labelDisk] == "" || reported[name] {
+		if !IsDiskPV(pv) || reported[name] {
 			continue
 		}
 		node := nodeOf(pv)
@@ -76,6 +76,9 @@ func (d *Disk) add(pv *corev1.PersistentVolume) {
 		d.Claim = strings.TrimPrefix(ref.Namespace+"/"+ref.Name, "/")
 	}
 }
+
+// IsDiskPV reports whether a PV is that of a raw disk.
+func IsDiskPV(pv *corev1.PersistentVolume) bool { return pv.Labels[labelDisk] != "" }
 
 // WantsDisks reports whether a Node names the ConfigMap of its raw disks.
 func WantsDisks(n *corev1.Node) bool { return n.Annotations[annDisks] != "" }

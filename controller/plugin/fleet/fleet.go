@@ -106,12 +106,20 @@ func Of(f *Facts) []Node {
 	all := make([]Node, 0, len(byName))
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		n := byName[name]
-		if len(n.Agents) == 0 && f.Agents.Known() && n.Ready != "gone" {
+		if len(n.Agents) == 0 && f.Agents.Known() && n.Ready != "gone" && !f.leftOut(name) {
 			n.Problems = append(n.Problems, "no agent runs there")
 		}
 		all = append(all, *n)
 	}
 	return all
+}
+
+// leftOut reports whether the rules of all agents' DaemonSets keep them from a node, such as one of the
+// control plane. It is false if there are no agents.
+func (f *Facts) leftOut(name string) bool {
+	n := f.Nodes.Find(func(n *corev1.Node) bool { return n.Name == name })
+	return n != nil && len(f.Agents.Items) > 0 &&
+		f.Agents.Find(func(a *cluster.Agent) bool { return a.Process == cluster.NodeAgent && !a.LeavesOut(n) }) == nil
 }
 
 func (f *Facts) addPools(at func(name, ready string) *Node, missing string) {
