@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"sigs.k8s.io/yaml"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/view"
 )
 
 // cut replaces a value that is left out.
@@ -44,7 +44,7 @@ func redacted(object any, apiVersion, kind string) ([]byte, error) {
 			cutValues(metadata["labels"], nil)
 		}
 	}
-	return yaml.Marshal(fields)
+	return view.YAML(fields)
 }
 
 // redact cuts what is left out of the metadata and containers at any depth: a DaemonSet has those of

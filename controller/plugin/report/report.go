@@ -2,7 +2,6 @@ package report
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/plugin/agents"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/cluster"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/doctor"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/view"
 )
 
 // Sources are what a report is made from.
@@ -64,12 +64,12 @@ func Write(ctx context.Context, to io.Writer, s Sources) ([]Entry, error) {
 
 // diagnosis adds what doctor found.
 func (b *bundle) diagnosis(rows []doctor.Row) {
-	data, err := json.MarshalIndent(rows, "", "  ")
+	data, err := view.JSON(rows)
 	if err != nil {
 		b.missing("doctor.json", err.Error())
 		return
 	}
-	b.add("doctor.json", "what doctor found", append(data, '\n'))
+	b.add("doctor.json", "what doctor found", data)
 }
 
 // metrics adds the metrics of each pod.

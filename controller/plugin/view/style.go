@@ -1,13 +1,8 @@
 package view
 
 import (
-	"encoding/json"
-	"fmt"
-	"io"
 	"strings"
 	"unicode/utf8"
-
-	"sigs.k8s.io/yaml"
 )
 
 // Style is how a user wants to read.
@@ -66,24 +61,4 @@ func (s Style) Wrapped(lead, text string) string {
 	}
 	b.WriteString(line + "\n")
 	return b.String()
-}
-
-// Data prints the value as JSON or YAML.
-func Data(out io.Writer, format string, value any) error {
-	data, err := json.MarshalIndent(value, "", "  ")
-	if err != nil {
-		return err
-	}
-	switch format {
-	case "json":
-		data = append(data, '\n')
-	case "yaml":
-		if data, err = yaml.JSONToYAML(data); err != nil {
-			return err
-		}
-	default:
-		return fmt.Errorf("output %q is neither json nor yaml", format)
-	}
-	_, err = out.Write(data)
-	return err
 }
