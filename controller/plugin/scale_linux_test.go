@@ -151,7 +151,7 @@ func BenchmarkScale(b *testing.B) {
 		dead int
 		args string
 	}{
-		{0, "status"}, {0, "volumes -A"}, {0, "top"}, {0, "node node-0500"}, {30, "volumes -A --timeout 2s"}, {300, "status --timeout 2s"},
+		{0, "status"}, {0, "volumes -A"}, {0, "top"}, {0, "node node-0500"}, {0, "explain data-500-5"}, {30, "volumes -A --timeout 2s"}, {300, "status --timeout 2s"},
 	} {
 		b.Run(fmt.Sprintf("%s,%d dead", row.args, row.dead), func(b *testing.B) {
 			kubeconfig := large(1000, 10, row.dead).Start(b)

@@ -135,6 +135,31 @@ func (f *Facts) respond(old, new string) {
 	f.Metrics[0] = cluster.ParseMetrics(f.Agents.Items[0], []byte(strings.Replace(metrics, old, new, 1)))
 }
 
+// BenchmarkDoctor measures the checks of a cluster whose nodes have 10 volumes each.
+func BenchmarkDoctor(b *testing.B) {
+	for _, count := range []int{100, 1000, 2000} {
+		b.Run(fmt.Sprintf("%d nodes", count), func(b *testing.B) {
+			f := healthy()
+			node, agent, csi, pools, lease := f.Nodes.Items[0], f.Agents.Items[0], f.CSINodes.Items[0], f.Pools[0], f.Leases.Items[0]
+			metrics := f.Metrics[0]
+			f.Nodes.Items, f.Agents.Items, f.CSINodes.Items, f.Pools, f.Leases.Items, f.Metrics = nil, nil, nil, nil, nil, nil
+			for i := range count {
+				name := fmt.Sprintf("node-%05d", i)
+				n, c, l := *node.DeepCopy(), *csi.DeepCopy(), *lease.DeepCopy()
+				n.Name, agent.Node, c.Name, l.Name, pools.Agent.Node = name, name, name, name, name
+				f.Nodes.Items, f.Agents.Items, f.CSINodes.Items = append(f.Nodes.Items, n), append(f.Agents.Items, agent), append(f.CSINodes.Items, c)
+				f.Pools, f.Leases.Items, f.Metrics = append(f.Pools, pools), append(f.Leases.Items, l), append(f.Metrics, metrics)
+				for v := range 10 {
+					f.PVs.Items = append(f.PVs.Items, pv(fmt.Sprintf("pvc-%d-%d", i, v), contract.CSIProvisioner, name))
+				}
+			}
+			for b.Loop() {
+				Run(f)
+			}
+		})
+	}
+}
+
 // disks adds an agent of raw disks with these metrics.
 func (f *Facts) disks(samples string) {
 	a := cluster.Agent{Node: "node-01", Namespace: "hpp", Pod: "disks-1", Container: "c", Image: "hpp:v1", Process: cluster.DiskAgent, Ready: true}

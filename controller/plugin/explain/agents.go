@@ -27,12 +27,10 @@ func (e *explanation) agentOn(n *corev1.Node, j *Node) {
 		provisioner = e.Class.It.Provisioner
 	}
 	var there, serving *cluster.Agent
-	for i := range e.Agents.Items {
-		if a := &e.Agents.Items[i]; a.Node == j.Name && a.Process == cluster.NodeAgent {
-			there = a
-			if (provisioner == "" || a.Serves(provisioner)) && (serving == nil || a.Unmarked == "") {
-				serving = a
-			}
+	for _, a := range e.by.agents[j.Name] {
+		there = a
+		if (provisioner == "" || a.Serves(provisioner)) && (serving == nil || a.Unmarked == "") {
+			serving = a
 		}
 	}
 	switch {
@@ -57,7 +55,7 @@ func (e *explanation) agentOn(n *corev1.Node, j *Node) {
 	default:
 		j.Agent = "ready"
 		if e.Class.It != nil && !isDialect(provisioner) && e.CSINodes.Known() &&
-			!cluster.Registered(e.CSINodes, j.Name, provisioner) {
+			!cluster.HasDriver(e.by.registered[j.Name], provisioner) {
 			j.Agent = "not registered"
 			j.lacks("registration", "if the kubelet's directory is not /var/lib/kubelet, see manifests/examples/kubelet-dir",
 				"its kubelet has not registered the driver")
@@ -96,11 +94,11 @@ func (e *explanation) whyNoAgent(n *corev1.Node) (what, do string) {
 // the class.
 func (e *explanation) answers(node string) bool {
 	if e.Class.It != nil {
-		if c := e.published(node); c != nil && c.Capacity.Sign() > 0 {
+		if c := e.by.published[node]; c != nil && c.Capacity.Sign() > 0 {
 			return true
 		}
 	}
-	return slices.ContainsFunc(e.Pools, func(p agents.Pools) bool { return p.Agent.Node == node && len(p.Reports) > 0 })
+	return slices.ContainsFunc(e.by.pools[node], func(p *agents.Pools) bool { return len(p.Reports) > 0 })
 }
 
 // excludes says why a pod may not run on the node, whatever storage it has; "" if it may, or if

@@ -58,8 +58,11 @@ func (a *Answer) Blocked() bool {
 // explanation collects an answer.
 type explanation struct {
 	*Facts
+	by     index
 	answer Answer
 }
+
+func (e *explanation) nodeNamed(name string) *corev1.Node { return e.by.nodes[name] }
 
 func (e *explanation) add(level Level, do, format string, args ...any) {
 	e.answer.Findings = append(e.answer.Findings, Finding{level, fmt.Sprintf(format, args...), do})
@@ -68,7 +71,7 @@ func (e *explanation) add(level Level, do, format string, args ...any) {
 // Explain says why the claim waits, or where its volume is and why there.
 func Explain(f *Facts) Answer {
 	claim := &f.Claim
-	e := &explanation{Facts: f, answer: Answer{Namespace: claim.Namespace, Name: claim.Name, Class: contract.Of(claim),
+	e := &explanation{Facts: f, by: indexOf(f), answer: Answer{Namespace: claim.Namespace, Name: claim.Name, Class: contract.Of(claim),
 		Size: contract.Bytes(claim), State: string(cmp.Or(claim.Status.Phase, corev1.ClaimPending)),
 		Since: age(f.Now, claim.CreationTimestamp.Time)}}
 	if claim.DeletionTimestamp != nil {

@@ -6,6 +6,6 @@
 //	bound.go    a claim that has its PV
 //	pending.go  a claim that waits: its class, the provisioner, its node
 //	nodes.go    each node that could hold the volume, and what it lacks; agents.go its agent,
-//	            space.go its pool
+//	            space.go its pool; index.go the facts by node
 //	advice.go   the events, with what each asks for
 package explain

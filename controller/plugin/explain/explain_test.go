@@ -481,6 +481,68 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
+// nodes gives the scene as many nodes as a large cluster has; all have 10 GiB.
+func (f *Facts) nodes(count int) {
+	node, agent, csi := f.Nodes.Items[0], f.Agents.Items[0], f.CSINodes.Items[0]
+	f.Nodes.Items, f.Agents.Items, f.CSINodes.Items, f.Capacities.Items = nil, nil, nil, nil
+	for i := range count {
+		name := fmt.Sprintf("ip-10-0-%05d.eu-central-1.compute.internal", i)
+		n, a, c := *node.DeepCopy(), agent, *csi.DeepCopy()
+		n.Name, a.Node, c.Name = name, name, name
+		n.Labels = map[string]string{corev1.LabelHostname: name, contract.TopologyNode: name}
+		f.Nodes.Items, f.Agents.Items, f.CSINodes.Items = append(f.Nodes.Items, n), append(f.Agents.Items, a), append(f.CSINodes.Items, c)
+		f.Capacities.Items = append(f.Capacities.Items, storagev1.CSIStorageCapacity{StorageClassName: "local", Capacity: ptr.To(resource.MustParse("10Gi")),
+			NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{contract.TopologyNode: name}}})
+	}
+}
+
+// The time grows with the nodes, not with their square: four times as many take at most eight times as
+// long, of the shortest of three.
+func TestExplainIsLinear(t *testing.T) {
+	took := func(count int) time.Duration {
+		f := scene()
+		f.unscheduled("0/2")
+		f.request("1Ti")
+		f.nodes(count)
+		shortest := time.Hour
+		for range 3 {
+			began := time.Now()
+			Explain(f)
+			shortest = min(shortest, time.Since(began))
+		}
+		return shortest
+	}
+	few, many := took(1000), took(4000)
+	t.Logf("1,000 nodes: %s, 4,000: %s", few, many)
+	if many > 8*few && many > 200*time.Millisecond {
+		t.Errorf("1,000 nodes take %s, and 4,000 take %s", few, many)
+	}
+}
+
+func BenchmarkExplain(b *testing.B) {
+	for _, count := range []int{100, 1000, 2000} {
+		b.Run(fmt.Sprintf("%d nodes", count), func(b *testing.B) {
+			f := scene()
+			f.unscheduled("0/2")
+			f.request("1Ti")
+			f.nodes(count)
+			for b.Loop() {
+				Explain(f)
+			}
+		})
+	}
+}
+
+// A capacity that names no node is that of the nodes that it selects.
+func TestPublishedBySelector(t *testing.T) {
+	f := scene()
+	f.Capacities.Items = []storagev1.CSIStorageCapacity{{StorageClassName: "local", Capacity: ptr.To(resource.MustParse("512Mi")),
+		NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelHostname: "node-01"}}}}
+	if got := text(Explain(f)); !strings.Contains(got, "1Gi are requested, and 512Mi are available") {
+		t.Error(got)
+	}
+}
+
 // Agents are asked for their pools where the volume could be: also if the claim names a node that
 // does not exist.
 func TestServing(t *testing.T) {

@@ -5,10 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/advice"
@@ -67,7 +63,7 @@ func (e *explanation) reported(j *Node, r *inspect.Report) {
 // publishes sets what the node publishes for the class, and reports whether that is more than that
 // the pool is not ready.
 func (e *explanation) publishes(j *Node) bool {
-	published := e.published(j.Name)
+	published := e.by.published[j.Name]
 	if published == nil {
 		if j.Agent == "ready" {
 			j.lacks("pool", "kubectl hpp pools lists the pools, if you may run commands in the agents' pods",
@@ -88,14 +84,14 @@ func (e *explanation) publishes(j *Node) bool {
 // class names, or that of PV_DIR. Of the paths of a local-path configuration it is the one with the
 // most space. asked is false if the agent of the node was not asked, or reported nothing.
 func (e *explanation) report(j *Node, byName bool) (most *inspect.Report, asked bool) {
-	for _, p := range e.Pools {
-		if p.Agent.Node != j.Name || p.Problem != "" && len(p.Reports) == 0 {
+	for _, p := range e.by.pools[j.Name] {
+		if p.Problem != "" && len(p.Reports) == 0 {
 			continue
 		}
 		asked = true
 		may := func(r *inspect.Report) bool { return r.Pool.Name == j.Pool }
 		if !byName {
-			may = e.hostPathPool(&p)
+			may = e.hostPathPool(p)
 		}
 		for i := range p.Reports {
 			r := &p.Reports[i]
@@ -123,10 +119,7 @@ func (e *explanation) hostPathPool(p *agents.Pools) func(*inspect.Report) bool {
 // not ready.
 func (e *explanation) noPool(j *Node) {
 	var names []string
-	for _, p := range e.Pools {
-		if p.Agent.Node != j.Name {
-			continue
-		}
+	for _, p := range e.by.pools[j.Name] {
 		if p.Problem != "" {
 			j.lacks("pool", mountDisk, "%s", cmp.Or(e.notReady(j.Name), p.Problem))
 			return
@@ -156,17 +149,4 @@ func (e *explanation) notReady(node string) string {
 		}
 	}
 	return ""
-}
-
-// published returns what the node publishes for the class.
-func (e *explanation) published(node string) *storagev1.CSIStorageCapacity {
-	return e.Capacities.Find(func(c *storagev1.CSIStorageCapacity) bool {
-		if c.StorageClassName != e.Class.It.Name || c.Capacity == nil || c.NodeTopology == nil {
-			return false
-		}
-		s, err := metav1.LabelSelectorAsSelector(c.NodeTopology)
-		n := e.nodeNamed(node)
-		return c.NodeTopology.MatchLabels[contract.TopologyNode] == node ||
-			err == nil && !s.Empty() && n != nil && s.Matches(labels.Set(n.Labels))
-	})
 }
