@@ -3,6 +3,7 @@ package device
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,15 +65,18 @@ type Controller struct {
 	wiped atomic.Int64 // bytes, since the start
 
 	// For the goroutine of Run alone.
-	watched  Watcher                 // of the directory of devices, nil if it is not watched
-	goneFrom map[types.UID]time.Time // PVs without a device
-	wipes    map[string]bool         // Leases of the node
+	watched   Watcher                 // of the directory of devices, nil if it is not watched
+	unwatched *spec                   // whose directory is to be watched once it is there; nil if there is none
+	failures  int                     // passes that failed since the last one that did not
+	goneFrom  map[types.UID]time.Time // PVs without a device
+	wipes     map[string]bool         // Leases of the node
 
 	running sync.WaitGroup // jobs
 
 	mu      sync.Mutex // guards the following fields
 	seen    error      // nil after the first complete pass
 	failure error      // of the last pass
+	missing string     // the directory of devices if it does not exist
 	reports []Report
 	jobs    map[disk.Number]*job
 	clean   map[disk.Number]cleaned
@@ -101,6 +105,17 @@ func (c *Controller) Ready() error {
 	return c.seen
 }
 
+// Missing returns that the directory of devices does not exist, "" if it does. The node has no device
+// then, which is no failure: most nodes of a cluster may have none.
+func (c *Controller) Missing() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.missing == "" {
+		return ""
+	}
+	return "the directory " + c.missing + " does not exist"
+}
+
 // Run makes passes until the context ends. Running wipes end then; the next process begins them
 // again.
 func (c *Controller) Run(ctx context.Context) error {
@@ -111,10 +126,33 @@ func (c *Controller) Run(ctx context.Context) error {
 	defer c.stop()
 	for {
 		next := c.pass(ctx)
-		if !sleep.OrWoken(ctx, next, c.wake) || !sleep.For(ctx, debounce) {
+		if !c.wait(ctx, next) || !sleep.For(ctx, debounce) {
 			return nil
 		}
 	}
+}
+
+// wait waits for the next pass: for a time, or until something wakes the loop. It returns false if
+// the context ended. A directory that does not exist cannot be watched, and is asked for meanwhile,
+// without a request to the API server.
+func (c *Controller) wait(ctx context.Context, next time.Duration) bool {
+	for end := time.Now().Add(next); c.unwatched != nil; {
+		pause := min(firstRetry, time.Until(end))
+		if pause <= 0 {
+			return true
+		}
+		before := time.Now()
+		if !sleep.OrWoken(ctx, pause, c.wake) {
+			return false
+		}
+		if time.Since(before) < pause { // woken
+			return true
+		}
+		if c.observe(c.unwatched); c.unwatched == nil {
+			return true
+		}
+	}
+	return sleep.OrWoken(ctx, next, c.wake)
 }
 
 // stop waits for the jobs. Their context has ended.
@@ -134,17 +172,26 @@ func (c *Controller) observe(s *spec) {
 	if s != nil && c.watched != nil && c.watched.Watches(s.dir, s.filter) {
 		return
 	}
-	if c.watched != nil {
-		c.watched.Close()
-		c.watched = nil
-	}
+	c.unobserve()
 	if s == nil {
 		return
 	}
 	w, err := c.Devices.Watch(s.dir, s.filter, func() { sleep.Wake(c.wake) })
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		c.unwatched = s
+	case err != nil:
 		klog.Background().Error(err, "New devices are found at the next interval", "interval", c.Interval)
-		return
+	default:
+		c.watched = w
+		sleep.Wake(c.wake) // a device may have come between the reading and the watch
 	}
-	c.watched = w
+}
+
+// unobserve ends the watch.
+func (c *Controller) unobserve() {
+	if c.watched != nil {
+		c.watched.Close()
+	}
+	c.watched, c.unwatched = nil, nil
 }

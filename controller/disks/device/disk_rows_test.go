@@ -3,6 +3,7 @@
 package device
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -137,6 +138,54 @@ func TestDiskGone(t *testing.T) {
 	b.event("DeviceGone", b.path)
 	b.named("local-n-disk")
 	b.event("DeviceWithdrawn", path)
+}
+
+// udev removes a directory with its last link: the PV without a claim is withdrawn, and the disk is
+// offered again when it comes back.
+func TestDiskLastOfTheDirectory(t *testing.T) {
+	b := newBench(t)
+	pv := b.pv("pv-1")
+	b.await(Available)
+	if err := os.RemoveAll(filepath.Dir(b.path)); err != nil {
+		t.Fatal(err)
+	}
+	b.goneSoon(pv.Name)
+	b.event("DeviceConfigInvalid", filepath.Dir(b.path)+" does not exist")
+	b.link(b.device, "disk")
+	b.pv("pv-2")
+	if text := b.controller.Missing(); text != "" {
+		t.Error(text)
+	}
+}
+
+// A node that has none of the disks, such as one of the control plane, is ready, says so, and does not
+// ask the API server again and again. The first disk is found within seconds.
+func TestDiskNodeWithoutDisks(t *testing.T) {
+	b := newBench(t)
+	b.pv("pv-1")
+	b.stop()
+	if err := errors.Join(os.RemoveAll(filepath.Dir(b.path)), b.client.CoreV1().PersistentVolumes().Delete(t.Context(),
+		"local-n-disk", metav1.DeleteOptions{})); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	for end := time.Now().Add(patience); b.controller.Ready() != nil; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(b.controller.Ready())
+		}
+	}
+	b.event("DeviceConfigInvalid", "the node has none of these devices")
+	if text := b.controller.Missing(); !strings.Contains(text, "does not exist") {
+		t.Errorf("it says %q", text)
+	}
+	time.Sleep(time.Second)
+	b.client.ClearActions()
+	time.Sleep(2*firstRetry + time.Second)
+	if asked := b.client.Actions(); len(asked) > 0 {
+		t.Errorf("%d requests of a node without disks: %+v", len(asked), asked[0])
+	}
+	b.link(b.device, "disk")
+	b.pv("pv-2")
 }
 
 // The PV of a pod's block device is deleted by hand: nothing is written, and once the pod is gone

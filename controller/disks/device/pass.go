@@ -2,7 +2,9 @@ package device
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -28,8 +30,10 @@ func (c *Controller) pass(ctx context.Context) (next time.Duration) {
 		if ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "The devices and their PVs were not compared")
 		}
-		return min(firstRetry, c.Interval)
+		c.failures++
+		return min(firstRetry<<min(c.failures-1, 20), c.Interval)
 	}
+	c.failures = 0
 	return c.next()
 }
 
@@ -61,6 +65,7 @@ func (c *Controller) compare(ctx context.Context) error {
 		c.warn(ctx, nil, "dir", events.DeviceConfigInvalid, err.Error())
 		return err
 	}
+	c.noteMissing(ctx, f)
 	c.observe(s)
 	f.partly = c.wipedPartly(pvs)
 	decisions := plan(f)
@@ -74,11 +79,28 @@ func (c *Controller) compare(ctx context.Context) error {
 	return nil
 }
 
-// readDevices reads the devices that the ConfigMap selects, and those at the paths of PVs. The
-// error is that of the directory.
+// noteMissing records an event if the directory does not exist, and has it watched anew: udev removes
+// a directory with its last link, and makes another one.
+func (c *Controller) noteMissing(ctx context.Context, f found) {
+	missing := ""
+	if f.missing {
+		missing = f.spec.dir
+		c.unobserve()
+		c.warn(ctx, nil, "dir "+missing, events.DeviceConfigInvalid, fmt.Sprintf("%s of ConfigMap %s/%s: %s does not exist: "+
+			"the node has none of these devices, or the directory is not mounted into the container", keyDir, c.Namespace, f.spec.configMap, missing))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.missing = missing
+}
+
+// readDevices reads the devices that the ConfigMap selects, and those at the paths of PVs. A
+// directory that does not exist has none. The error is that of the directory.
 func (f *found) readDevices(devices Devices) (err error) {
 	if f.spec != nil {
-		if f.devices, err = devices.List(f.spec.dir, f.spec.filter); err != nil {
+		f.devices, err = devices.List(f.spec.dir, f.spec.filter)
+		f.missing = errors.Is(err, fs.ErrNotExist)
+		if err != nil && !f.missing {
 			return err
 		}
 	}

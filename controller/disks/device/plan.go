@@ -20,6 +20,7 @@ type found struct {
 	spec *spec // nil if the node has no ConfigMap
 	// devices are those that the ConfigMap selects, and at has the devices at the paths of PVs.
 	devices []disk.Device
+	missing bool // the directory of devices does not exist
 	at      map[string]disk.Device
 	pvs     []*corev1.PersistentVolume
 	partly  map[types.UID]bool      // PVs for which a wipe was begun and did not succeed
@@ -222,6 +223,8 @@ func (d *decision) released() {
 		d.set(leave, Released, "the PV is being deleted")
 	case d.spec == nil:
 		d.set(stop, Released, "the node has no ConfigMap of devices, and so no wipe mode")
+		d.warn("spec", events.DeviceError, fmt.Sprintf("the disk is not wiped, and can be read: %s. Annotate the Node with %s, or "+
+			"wipe the disk by hand and delete the PV", d.report.Why, AnnSpec))
 	default:
 		d.set(release, Released, "")
 	}

@@ -228,7 +228,7 @@ func TestPlanWithPV(t *testing.T) {
 
 		{"released, and being deleted", has(corev1.VolumeReleased, deleted), []string{"leave /dev/a local-n-a released"},
 			"is being deleted"},
-		{"released, without a ConfigMap", has(corev1.VolumeReleased, noConfigMap), []string{"stop /dev/a local-n-a released"},
+		{"released, without a ConfigMap", has(corev1.VolumeReleased, noConfigMap), []string{"stop /dev/a local-n-a released DeviceError"},
 			"no wipe mode"},
 		{"released, not readable", has(corev1.VolumeReleased, unreadable),
 			[]string{"stop /dev/a local-n-a error DeviceError"}, "input/output error"},

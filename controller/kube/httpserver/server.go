@@ -38,6 +38,9 @@ const (
 type Check struct {
 	Name string
 	Err  func() error
+	// Note returns what people have to know although the check is ready, "" if there is nothing. It
+	// may be nil.
+	Note func() string
 }
 
 // Handler serves /healthz (the process lives), /readyz (200 if all checks return nil, or 503 with

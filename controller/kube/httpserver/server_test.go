@@ -25,8 +25,9 @@ func get(t *testing.T, h http.Handler, path string) (int, string) {
 
 func TestEndpoints(t *testing.T) {
 	var broken error
+	note := ""
 	h := httpserver.Handler(prometheus.NewRegistry(), []httpserver.Check{
-		{Name: "api", Err: func() error { return nil }},
+		{Name: "api", Err: func() error { return nil }, Note: func() string { return note }},
 		{Name: "pool /data", Err: func() error { return broken }},
 	})
 	if code, body := get(t, h, "/readyz"); code != http.StatusOK || !strings.Contains(body, "[+] pool /data ok") {
@@ -52,6 +53,10 @@ func TestEndpoints(t *testing.T) {
 	broken = nil
 	if code, text := get(t, h, "/status"); code != http.StatusOK || !strings.HasPrefix(text, "ready\n[+] api ok\n") {
 		t.Errorf("status, ready: %d %q", code, text)
+	}
+	note = "the directory does not exist"
+	if code, text := get(t, h, "/readyz"); code != http.StatusOK || !strings.HasPrefix(text, "[+] api ok: the directory does not exist\n") {
+		t.Errorf("ready with a note: %d %q", code, text)
 	}
 	if code, _ := get(t, h, "/healthz"); code != http.StatusOK {
 		t.Errorf("a missing disk must not restart the agent: /healthz %d", code)

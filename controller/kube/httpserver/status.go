@@ -18,6 +18,7 @@ type result struct {
 	Name   string `json:"name"`
 	Ready  bool   `json:"ready"`
 	Reason string `json:"reason,omitempty"` // why it is not ready
+	Note   string `json:"note,omitempty"`   // see Check
 }
 
 func run(checks []Check) report {
@@ -27,6 +28,8 @@ func run(checks []Check) report {
 		if err := c.Err(); err != nil {
 			one.Ready, one.Reason = false, err.Error()
 			r.Ready = false
+		} else if c.Note != nil {
+			one.Note = c.Note()
 		}
 		r.Checks = append(r.Checks, one)
 	}
@@ -81,7 +84,9 @@ func (s *shared) finish(r *running) {
 
 func (r report) writeText(w io.Writer) {
 	for _, c := range r.Checks {
-		if c.Ready {
+		if c.Note != "" {
+			fmt.Fprintf(w, "[+] %s ok: %s\n", c.Name, c.Note)
+		} else if c.Ready {
 			fmt.Fprintf(w, "[+] %s ok\n", c.Name)
 		} else {
 			fmt.Fprintf(w, "[-] %s: %s\n", c.Name, c.Reason)
