@@ -3,6 +3,7 @@ package device
 import (
 	"context"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,7 +13,7 @@ const (
 	// meet.
 	bufferBytes = 2 * probeBytes
 	// maxBuffers is how many buffers all wipes and probes of the process have, whatever the number
-	// of disks: 32 MiB, of the 256 MiB that manifests/local-pv allows the container. More reads at
+	// of disks that answer: 32 MiB, of the 256 MiB that manifests/local-pv allows the container. More reads at
 	// once make no disk faster.
 	maxBuffers = 16
 )
@@ -23,7 +24,18 @@ type buffer []byte
 // pool is the bound of the buffers that are in use at once. Those that are not are in idle.
 type pool struct {
 	turns chan struct{} // one for each buffer in use
+	// hung has one for each buffer whose read has lasted so long that its turn was given to another
+	// disk. A read of a disk that hangs cannot be ended, and its buffer not be used meanwhile.
+	hung chan struct{}
 }
+
+const (
+	// hangs is how long a read of a buffer takes at most, unless the disk hangs.
+	hangs = 30 * time.Second
+	// maxHung is how many buffers disks that hang have beside maxBuffers: 64 MiB. Disks beyond that
+	// keep their turns.
+	maxHung = 32
+)
 
 // idle has the buffers that are not in use. One is allocated when it is first needed, and kept.
 var idle struct {
@@ -31,7 +43,9 @@ var idle struct {
 	buffers []buffer
 }
 
-func newPool(most int) *pool { return &pool{turns: make(chan struct{}, most)} }
+func newPool(most int) *pool {
+	return &pool{turns: make(chan struct{}, most), hung: make(chan struct{}, maxHung)}
+}
 
 // take returns a buffer, and waits for one if all are in use: in turn, so that a disk that is read
 // for hours delays the others by a read, and no more. The error is the context's, or that of the
@@ -56,22 +70,65 @@ func (p *pool) take(ctx context.Context) (buffer, error) {
 	return b, err
 }
 
-// give takes a buffer back.
+// give takes a buffer back. The caller gives the turn back before or after.
 func (p *pool) give(b buffer) {
 	idle.Lock()
-	idle.buffers = append(idle.buffers, b)
-	idle.Unlock()
-	<-p.turns
+	defer idle.Unlock()
+	if len(idle.buffers) < cap(p.turns) {
+		idle.buffers = append(idle.buffers, b)
+		return
+	}
+	_ = unix.Munmap(b) // cannot fail for memory of Mmap
+}
+
+// turn is one of a pool's turns, while its owner reads.
+type turn struct {
+	*pool
+	mu         sync.Mutex
+	hung, over bool
+}
+
+// hang gives the turn to another disk, if the read has not ended and not too many disks hang.
+func (t *turn) hang() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over {
+		return
+	}
+	select {
+	case t.pool.hung <- struct{}{}:
+		t.hung = true
+		<-t.turns
+	default:
+	}
+}
+
+// end gives the turn back.
+func (t *turn) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over = true; t.hung {
+		<-t.pool.hung
+	} else {
+		<-t.turns
+	}
 }
 
 // read reads a range of the device, all of it, and calls use with what it read. The range has at
-// most bufferBytes; use must not keep the data.
+// most bufferBytes; use must not keep the data. While a disk hangs, it does not return.
 func (x *Exclusive) read(ctx context.Context, r span, use func(data []byte) error) error {
-	b, err := x.machine.buffers.take(ctx)
+	p := x.machine.buffers
+	b, err := p.take(ctx)
 	if err != nil {
 		return err
 	}
-	defer x.machine.buffers.give(b)
+	t := &turn{pool: p}
+	timer := time.AfterFunc(hangs, t.hang)
+	defer func() {
+		timer.Stop()
+		p.give(b)
+		t.end()
+	}()
 	data, err := x.readAt(b, r)
 	if err != nil {
 		return err

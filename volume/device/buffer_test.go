@@ -28,8 +28,39 @@ func TestPool(t *testing.T) {
 	if b, err := p.take(ctx); !errors.Is(err, why) {
 		t.Errorf("a third buffer of %d bytes, %v", len(b), err)
 	}
-	time.AfterFunc(10*time.Millisecond, func() { p.give(two) })
+	time.AfterFunc(10*time.Millisecond, func() { p.give(two); (&turn{pool: p}).end() })
 	if three := take(t.Context()); &three[0] != &two[0] {
 		t.Error("a buffer was made, and one was idle")
+	}
+}
+
+// Disks that hang give their turns to others, up to a bound. What they had is given back once, when
+// their reads end.
+func TestPoolOfDisksThatHang(t *testing.T) {
+	p := newPool(2)
+	p.hung = make(chan struct{}, 3)
+	var turns []*turn
+	var buffers []buffer
+	for range 3 + 2 {
+		b, err := p.take(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := &turn{pool: p}
+		one.hang()
+		turns, buffers = append(turns, one), append(buffers, b)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := p.take(ctx); err == nil {
+		t.Error("more buffers than the bounds")
+	}
+	for i, one := range turns {
+		p.give(buffers[i])
+		one.end()
+		one.hang() // its timer fired as the read ended
+	}
+	if len(p.turns) != 0 || len(p.hung) != 0 {
+		t.Errorf("%d turns and %d of disks that hang are not given back", len(p.turns), len(p.hung))
 	}
 }

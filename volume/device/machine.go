@@ -82,7 +82,9 @@ func Probe(ctx context.Context, d Device, mode Mode) (Signature, error) {
 }
 
 // Blank is Machine.Blank of this machine.
-func Blank(ctx context.Context, d Device, end bool) (Signature, error) { return this.Blank(ctx, d, end) }
+func Blank(ctx context.Context, d Device, end bool) (Signature, error) {
+	return this.Blank(ctx, d, end)
+}
 
 // Open is Machine.Open of this machine.
 func Open(d Device) (*Exclusive, error) { return this.Open(d) }

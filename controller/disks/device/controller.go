@@ -35,6 +35,9 @@ const (
 var (
 	firstRetry = timing.Scaled(5 * time.Second)
 	lastRetry  = timing.Scaled(24 * time.Hour)
+	// stuckAfter is how long a job has no progress until that is recorded. The longest step of one
+	// that goes on reads 500 MiB of a slow disk.
+	stuckAfter = timing.Scaled(10 * time.Minute)
 )
 
 // Recorder records the events of the controller.

@@ -22,6 +22,7 @@ type job struct {
 	target   // that it was begun with
 	action   action
 	began    time.Time
+	moved    time.Time // of the last progress
 	cancel   context.CancelCauseFunc
 	running  bool
 	state    State
@@ -86,7 +87,7 @@ func (c *Controller) begin(ctx context.Context, d decision, do work) {
 		return
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	j.action = d.action
+	j.action, j.moved = d.action, time.Now()
 	j.target, j.began, j.cancel, j.running, j.progress = t, time.Now(), cancel, true, disk.Progress{}
 	c.jobs[n] = j
 	c.running.Go(func() {
@@ -101,7 +102,25 @@ func (c *Controller) progress(j *job, p disk.Progress) {
 	if p.Wiped > j.progress.Wiped {
 		c.wiped.Add(p.Wiped - j.progress.Wiped)
 	}
-	j.state, j.why, j.progress = Wiping, "", p
+	j.state, j.why, j.progress, j.moved = Wiping, "", p, time.Now()
+}
+
+// warnStuck records an event for each job without progress: a disk that hangs returns no error.
+func (c *Controller) warnStuck(ctx context.Context) {
+	c.mu.Lock()
+	var stuck []target
+	for _, j := range c.jobs {
+		if j.running && time.Since(j.moved) >= stuckAfter {
+			j.why = "no progress since " + j.moved.UTC().Format(time.RFC3339) + ": the disk does not answer"
+			stuck = append(stuck, j.target)
+		}
+	}
+	c.mu.Unlock()
+	for _, t := range stuck {
+		c.warn(ctx, t.pv, "stuck "+t.device.Path, events.DeviceError,
+			fmt.Sprintf("device %s: it was to be read or wiped, and there is no progress for %s: the disk does not answer. Replace it",
+				t.device.Path, stuckAfter))
+	}
 }
 
 // finish records the outcome of a job, and wakes the loop.

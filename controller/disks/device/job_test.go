@@ -3,12 +3,15 @@ package device
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
 
@@ -105,4 +108,37 @@ func TestFailedWipeWaits(t *testing.T) {
 			t.Errorf("step %d: begun %d times, want %d", i, got, row.want)
 		}
 	}
+}
+
+// A job whose disk does not answer is recorded; one that goes on, or has begun a moment ago, is not.
+func TestJobWithoutProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got []string
+		c := New(Config{Interval: time.Minute, Events: reasons{&got}})
+		ctx, cancel := context.WithCancel(t.Context())
+		begin := func(minor uint32, do work) disk.Number {
+			n := disk.Number{Major: 8, Minor: minor}
+			c.begin(ctx, decision{target: target{device: disk.Device{Number: n}, spec: &spec{}}}, do)
+			return n
+		}
+		hung := begin(1, func(ctx context.Context, _ target, _ func(disk.Progress)) error { <-ctx.Done(); return nil })
+		begin(2, func(ctx context.Context, _ target, report func(disk.Progress)) error {
+			for sleep.For(ctx, time.Minute) {
+				report(disk.Progress{})
+			}
+			return nil
+		})
+		time.Sleep(stuckAfter - time.Second)
+		c.warnStuck(ctx)
+		if len(got) > 0 {
+			t.Errorf("%v after a moment", got)
+		}
+		time.Sleep(2 * time.Second)
+		c.warnStuck(ctx)
+		if len(got) != 1 || !strings.Contains(c.jobs[hung].why, "no progress since") {
+			t.Errorf("%v, %q", got, c.jobs[hung].why)
+		}
+		cancel()
+		c.running.Wait()
+	})
 }

@@ -41,7 +41,7 @@ func (c *Controller) pass(ctx context.Context) (next time.Duration) {
 func (c *Controller) compare(ctx context.Context) error {
 	node, err := c.Client.CoreV1().Nodes().Get(ctx, c.node, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		c.publish(nil) // the garbage collector deletes its PVs
+		c.publish(nil) // a Node of another UID may be registered under its name
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("read Node %s: %w", c.node, err)
@@ -76,6 +76,7 @@ func (c *Controller) compare(ctx context.Context) error {
 		}
 	}
 	c.publish(c.apply(ctx, decisions))
+	c.warnStuck(ctx)
 	return nil
 }
 
