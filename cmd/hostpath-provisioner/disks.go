@@ -113,7 +113,20 @@ func printDevices(out io.Writer, reports []device.Report) error {
 		return err
 	}
 	printConfirmations(out, reports)
+	printOwned(out, reports)
 	return nil
+}
+
+// printOwned prints the commands that keep PVs of older versions when the Node object is deleted.
+func printOwned(out io.Writer, reports []device.Report) {
+	head := "\nThe Node owns these PVs, and Kubernetes deletes them with the Node object, with their claims' data. To keep them:\n"
+	for _, r := range reports {
+		if r.Owner != "" {
+			fmt.Fprintf(out, "%s  kubectl patch pv %s --type=merge -p '{\"metadata\":{\"ownerReferences\":null,\"annotations\":{%q:%q}}}'\n",
+				head, r.PV, contract.AnnNodeUID, r.Owner)
+			head = ""
+		}
+	}
 }
 
 // printConfirmations prints the commands that confirm the disks of PVs which may be others.
@@ -121,7 +134,7 @@ func printConfirmations(out io.Writer, reports []device.Report) {
 	head := "\nThese disks may not be those of their PVs. Compare each, and run its command if it is:\n"
 	for _, r := range reports {
 		if r.Confirm != "" {
-			fmt.Fprintf(out, "%s  kubectl annotate pv %s %s\n", head, r.PV, r.Confirm)
+			fmt.Fprintf(out, "%s  kubectl annotate --overwrite pv %s %s\n", head, r.PV, r.Confirm)
 			head = ""
 		}
 	}

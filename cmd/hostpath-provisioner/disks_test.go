@@ -35,10 +35,13 @@ func TestInspectDisks(t *testing.T) {
 		{Device: "/dev/e\u200b", State: device.Refused},
 		{Device: "/dev/d", State: device.Error, Why: "it fails", Retry: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
 		{Device: "/dev/c", State: device.Unclear, PV: "local-n-c", Confirm: device.AnnConfirmed + "=naa.5"},
+		{Device: "/dev/f", State: device.Bound, PV: "local-n-f", Owner: "uid-1"},
 	})
 	for format, want := range map[string][]string{
 		"table": {"DEVICE", "/dev/disk/by-id/a  ", "wwn-1", "10Gi", "wiping 75%", "local-n-a", `"/dev/b\x1b[2J"`, "refused", "it carries an xfs filesystem", "it fails; tried again at 2026-01-02T03:04:05Z",
-			"\n  kubectl annotate pv local-n-c hostpath-provisioner.kubevirt.io/disk-confirmed=naa.5\n"},
+			"\n  kubectl annotate --overwrite pv local-n-c hostpath-provisioner.kubevirt.io/disk-confirmed=naa.5\n",
+			"\n  kubectl patch pv local-n-f --type=merge -p '{\"metadata\":{\"ownerReferences\":null," +
+				"\"annotations\":{\"hostpath-provisioner.kubevirt.io/node-uid\":\"uid-1\"}}}'\n"},
 		"json": {`"device": "/dev/disk/by-id/a"`, `"device": "/dev/e\u200b"`, `"state": "refused"`, `"wipeBytes": 100`},
 		"yaml": {"- bytes: 10737418240", "  device: /dev/disk/by-id/a", "  state: wiping"},
 	} {

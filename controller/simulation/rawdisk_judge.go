@@ -14,7 +14,6 @@ import (
 
 // rawKnown are rows of known.
 var rawKnown = []struct{ rule, text, why string }{
-	{"OWNED", "", "the Node owns the PVs of its disks, and another Node of that name does not"},
 	{"DISKS", "wipes the disk of a pool", "an agent does not know which claims are those of pools"},
 }
 

@@ -51,7 +51,7 @@ func TestRawDisks(t *testing.T) {
 		"the host takes it": {offer("refuse", "by-id") + "wait 2m; raw take node-01 1; wait 30m; raw claim r1; wait 5m", ""},
 		"and the agent starts": {offer("refuse", "by-id") + "wait 2m; raw take node-01 1; wait 30m; raw unmount node-01 1; " +
 			"raw restart node-01; wait 2m; raw claim r1; wait 1m", ""},
-		"the Node is made again": {bound("refuse", "by-id") + "node blink node-01; wait 1m", "OWNED"},
+		"the Node is made again": {bound("refuse", "by-id") + "node blink node-01; wait 1m", ""},
 		"the disk of a pool":     {bound("refuse", "by-id") + "raw pool node-01 1; delete claim r1; wait 5m", "DISKS"},
 		"no disk":                {offer("refuse", "by-id") + "wait 2m; raw unplug node-01 1; wait 5m", ""},
 		"sixteen hang":           {hanging + "wait 5m; raw plug node-01 18 naa/18; wait 3h", ""},

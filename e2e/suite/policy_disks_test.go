@@ -118,7 +118,7 @@ func diskDeeds(s *harness.Scene, a, b harness.Node) {
 			pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values = nil
 		})},
 		{"owned by another Node", "owned by the Node", of(a, func(pv *corev1.PersistentVolume) { pv.OwnerReferences = diskPVOf(s, b).OwnerReferences })},
-		{"owned by nothing", "owned by the Node", of(a, func(pv *corev1.PersistentVolume) { pv.OwnerReferences = nil })},
+		{"owned by nothing", "", of(a, func(pv *corev1.PersistentVolume) { pv.OwnerReferences = nil })},
 		{"a path elsewhere", "below /dev", of(a, path("/etc"))},
 		{"a path beside", "below /dev", of(a, path("/device/sdb"))},
 		{"not in its ConfigMap's directory", "below its annotation", of(a, path("/dev/sda"))},
@@ -129,6 +129,7 @@ func diskDeeds(s *harness.Scene, a, b harness.Node) {
 		{"as a PV of a pool", "none of a disk's PV", of(a, annotated(harness.AnnPool, "uuid"))},
 		{"confirmed by itself", "none of a disk's PV", of(a, annotated("hostpath-provisioner.kubevirt.io/disk-confirmed", "id"))},
 		{"with the marks of a disk", "", of(a, annotated("hostpath-provisioner.kubevirt.io/disk-id", "wwn:1"))},
+		{"with the disk that it lies on", "", of(a, annotated("hostpath-provisioner.kubevirt.io/disk-below", "naa.6"))},
 		{"the host's own filesystem", "not one that may be offered", of(a, anywhere, path("/dev/mapper/root"))},
 		{"by its name of the device mapper", "not one that may be offered", of(a, anywhere, path("/dev/disk/by-id/dm-name-root"))},
 		{"a hostPath", "has to be a local volume", of(a, func(pv *corev1.PersistentVolume) {

@@ -14,6 +14,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
 
@@ -87,7 +88,7 @@ func TestStillReleased(t *testing.T) {
 			delete(pv.Annotations, AnnDisk)
 			delete(pv.Annotations, AnnAttachment)
 		}, false},
-		"another Node's":       {func(pv *corev1.PersistentVolume) { pv.OwnerReferences[0].UID = "another" }, false},
+		"another Node's":       {func(pv *corev1.PersistentVolume) { pv.Annotations[contract.AnnNodeUID] = "another" }, false},
 		"another is confirmed": {func(pv *corev1.PersistentVolume) { pv.Annotations[AnnConfirmed] = diskB }, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -66,9 +66,8 @@ func TestPVContract(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01", UID: "uid",
 		Labels: map[string]string{corev1.LabelHostname: "host"}}}
 	pv := newPV("pv", disk.Device{Path: "/dev/disk/by-id/data-1", Bytes: 12345}, s, node)
-	if owner := metav1.GetControllerOf(pv); owner == nil || owner.Kind != "Node" || owner.Name != "node-01" ||
-		owner.UID != "uid" {
-		t.Errorf("owner %+v", owner)
+	if len(pv.OwnerReferences) > 0 || nodeUID(pv) != "uid" {
+		t.Errorf("owners %+v, and the Node has the UID %q: the PV would be deleted with the Node object", pv.OwnerReferences, nodeUID(pv))
 	}
 	for _, label := range []string{"local-pv-provisioner.cybozu.io/node", "local-pv-provisioner.cybozu.com/node"} {
 		if pv.Labels[label] != "node-01" {

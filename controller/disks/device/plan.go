@@ -158,7 +158,7 @@ func (f found) about(s *slot) decision {
 // withPV decides about a device with a PV.
 func (f found) withPV(s *slot, pv placed) decision {
 	d := f.about(s)
-	d.pv, d.name, d.report.PV = pv.PersistentVolume, pv.Name, pv.Name
+	d.pv, d.name, d.report.PV, d.report.Owner = pv.PersistentVolume, pv.Name, pv.Name, owner(pv.PersistentVolume)
 	d.compareSpec()
 	switch {
 	case pv.Answer != identity.Ours && d.device.Err == nil:
@@ -202,7 +202,7 @@ func (d *decision) unclear(pv placed) {
 		d.report.Why += ": " + fix
 	} else if mark != "" {
 		d.report.Confirm = AnnConfirmed + "=" + mark
-		fix = fmt.Sprintf("if this is the disk of the PV, confirm it: kubectl annotate pv %s %s", d.pv.Name, d.report.Confirm)
+		fix = fmt.Sprintf("if this is the disk of the PV, confirm it: kubectl annotate --overwrite pv %s %s", d.pv.Name, d.report.Confirm)
 	}
 	switch {
 	case free(d.pv):
@@ -223,8 +223,8 @@ func (d *decision) released() {
 		d.set(leave, Released, "the PV is being deleted")
 	case d.spec == nil:
 		d.set(stop, Released, "the node has no ConfigMap of devices, and so no wipe mode")
-		d.warn("spec", events.DeviceError, fmt.Sprintf("the disk is not wiped, and can be read: %s. Annotate the Node with %s, or "+
-			"wipe the disk by hand and delete the PV", d.report.Why, AnnSpec))
+		d.warn("spec", events.DeviceError, fmt.Sprintf("the disk is not wiped, and can be read: %s. Annotate the Node with %s",
+			d.report.Why, AnnSpec))
 	default:
 		d.set(release, Released, "")
 	}

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
 
@@ -288,7 +289,7 @@ func TestPlanIdentity(t *testing.T) {
 		}),
 			[]string{"release /dev/a local-n-a released"}, ""},
 		{"no ID, after a boot", then(corev1.VolumeReleased, noID), []string{unclear},
-			"confirm it: kubectl annotate pv local-n-a " + AnnConfirmed + "=boot-2/1"},
+			"confirm it: kubectl annotate --overwrite pv local-n-a " + AnnConfirmed + "=boot-2/1"},
 		{"the same, bound", then(corev1.VolumeBound, noID), []string{"keep /dev/a local-n-a bound DeviceUnclear"},
 			"attached since"},
 		{"the same, available", then(corev1.VolumeAvailable, noID),
@@ -310,10 +311,15 @@ func TestPlanIdentity(t *testing.T) {
 			delete(pv.Annotations, AnnDisk)
 			delete(pv.Annotations, AnnAttachment)
 		}), []string{unclear}, "does not record which disk"},
-		{"a PV whose Node is only annotated", then(corev1.VolumeReleased,
+		{"an older version's PV, which its Node owns", then(corev1.VolumeReleased,
 			func(_ *node, pv *corev1.PersistentVolume, _ *disk.Device) {
-				pv.OwnerReferences = nil
+				delete(pv.Annotations, contract.AnnNodeUID)
+				pv.OwnerReferences = []metav1.OwnerReference{{Kind: "Node", Name: "n", UID: "node"}}
 			}), []string{"release /dev/a local-n-a released"}, ""},
+		{"a PV whose former Node owns it", then(corev1.VolumeReleased,
+			func(_ *node, pv *corev1.PersistentVolume, _ *disk.Device) {
+				pv.OwnerReferences = []metav1.OwnerReference{{Kind: "Node", Name: "n", UID: "former"}}
+			}), []string{unclear}, "the Node with the UID former"},
 
 		{"another disk is at its path", then(corev1.VolumeReleased,
 			func(_ *node, _ *corev1.PersistentVolume, d *disk.Device) {

@@ -14,19 +14,16 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/diskid"
 )
 
-// newPV returns the PV of a device. The Node owns it, so the garbage collector deletes the PVs of a
-// deleted Node.
+// newPV returns the PV of a device. Nothing owns it: the garbage collector would delete it with the
+// object of its Node, which can be deleted by mistake and registered again, while a claim has it.
 func newPV(name string, d disk.Device, s *spec, node *corev1.Node) *corev1.PersistentVolume {
-	controller, bytes := true, resource.NewQuantity(d.Bytes, resource.BinarySI)
+	bytes := resource.NewQuantity(d.Bytes, resource.BinarySI)
 	label := contract.LabelValue(node.Name)
 	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        name,
 			Labels:      map[string]string{LabelNode: label, LabelNodeOlder: label},
 			Annotations: s.annotations(),
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: &controller,
-			}},
 		},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: *bytes},

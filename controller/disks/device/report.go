@@ -46,6 +46,9 @@ type Report struct {
 	// Confirm is the annotation by which an administrator confirms that the device is the PV's; ""
 	// if that is clear.
 	Confirm string `json:"confirm,omitempty"`
+	// Owner is the UID of the Node that owns the PV, as PVs of older versions are owned; "" if none
+	// does. Kubernetes deletes such a PV with the Node object.
+	Owner string `json:"owner,omitempty"`
 	// Wiped and Verified are the progress of the wipe in bytes, each of WipeBytes.
 	Wiped     int64 `json:"wiped,omitempty"`
 	Verified  int64 `json:"verified,omitempty"`

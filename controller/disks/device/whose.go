@@ -1,6 +1,7 @@
 package device
 
 import (
+	"cmp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,15 +39,20 @@ func recorded(pv *corev1.PersistentVolume) identity.RecordedDisk {
 	}
 }
 
-// nodeUID returns the UID of the Node that made a PV: that of its owner, or the annotated one,
-// because a restore from a backup strips owners.
+// nodeUID returns the UID of the Node that made a PV: that of its owner, which PVs of older versions
+// have, or the annotated one.
 func nodeUID(pv *corev1.PersistentVolume) string {
+	return cmp.Or(owner(pv), pv.Annotations[contract.AnnNodeUID])
+}
+
+// owner returns the UID of the Node that owns a PV, "" if none does.
+func owner(pv *corev1.PersistentVolume) string {
 	for _, owner := range pv.OwnerReferences {
 		if owner.Kind == "Node" {
 			return string(owner.UID)
 		}
 	}
-	return pv.Annotations[contract.AnnNodeUID]
+	return ""
 }
 
 // whose returns whether the device is the one that the PV was made for.

@@ -41,7 +41,7 @@ func ConfirmDisk(d agents.Device) string {
 	if d.Confirm == "" || d.PV == "" {
 		return ""
 	}
-	return "if it is the disk of the PV: kubectl annotate pv " + d.PV + " " + d.Confirm
+	return "if it is the disk of the PV: kubectl annotate --overwrite pv " + d.PV + " " + d.Confirm
 }
 
 // EndPod is about a pod that uses a claim which was deleted, and says what goes with it. The PV is
