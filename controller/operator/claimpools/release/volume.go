@@ -22,8 +22,11 @@ import (
 // problem is a refusal of the API server that lasts.
 func (p *Pass) Guard(ctx context.Context, name string) (problem string, err error) {
 	h := p.Record.Holders[name]
+	if h.Volume == "" {
+		return "", nil
+	}
 	pv := &corev1.PersistentVolume{}
-	if err := p.Client.Get(ctx, client.ObjectKey{Name: h.Volume}, pv); h.Volume == "" || err != nil {
+	if err := p.Client.Get(ctx, client.ObjectKey{Name: h.Volume}, pv); err != nil {
 		return "", client.IgnoreNotFound(err)
 	}
 	if !p.isOf(pv, name) || pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
@@ -70,9 +73,12 @@ func (p *Pass) restore(ctx context.Context, name string, h poolrecord.Holder) er
 
 // volume reads the holder's PV from the API server, nil if there is none, or none is recorded.
 func (p *Pass) volume(ctx context.Context, h poolrecord.Holder) (*corev1.PersistentVolume, error) {
+	if h.Volume == "" {
+		return nil, nil
+	}
 	pv := &corev1.PersistentVolume{}
 	err := p.Live.Get(ctx, client.ObjectKey{Name: h.Volume}, pv)
-	if h.Volume == "" || apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
