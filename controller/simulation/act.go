@@ -90,8 +90,12 @@ func (w *World) take(step string) (done bool) {
 	}()
 	w.revive()
 	w.raw.revive()
+	before := len(w.trace)
 	w.say("%s", step)
-	return a.do(w, args)
+	if done = a.do(w, args); !done {
+		w.trace = w.trace[:before]
+	}
+	return done
 }
 
 // arg returns an argument; a step with too few is left out.

@@ -16,8 +16,14 @@ import (
 // changeActs are what people and other programs change of objects that are the product's.
 var changeActs = []act{
 	{words: "rest", usage: "for two hours nothing happens, and the requests of the second are judged", weight: 1,
-		draw: func(*World) []string { return []string{} },
+		draw: func(w *World) []string {
+			if w.rested {
+				return nil
+			}
+			return []string{}
+		},
 		do: func(w *World, _ []string) bool {
+			w.rested = true
 			w.sleep(time.Hour)
 			before := w.API.Counts()
 			w.sleep(time.Hour)

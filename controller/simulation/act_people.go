@@ -63,6 +63,9 @@ var peopleActs = []act{
 			policy := corev1.PersistentVolumeReclaimPolicy(arg(args, 1))
 			return w.editPV(arg(args, 0), func(pv *corev1.PersistentVolume) bool {
 				changed := pv.Spec.PersistentVolumeReclaimPolicy != policy
+				if changed && policy == corev1.PersistentVolumeReclaimDelete && pv.Status.Phase == corev1.VolumeReleased {
+					w.judge.asked(pv.Name)
+				}
 				pv.Spec.PersistentVolumeReclaimPolicy = policy
 				return changed
 			})

@@ -117,6 +117,15 @@ func (w *World) foreign(name, class, cluster string) bool {
 	return err == nil
 }
 
+// asked notes that a person lets the data of a PV go that has no claim any more.
+func (j *judge) asked(pv string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if v := j.pvs[pv]; v != nil {
+		v.wanted = "the policy was set to Delete"
+	}
+}
+
 // forced notes that a person removes the PV by force.
 func (j *judge) forced(pv string) {
 	j.mu.Lock()

@@ -13,6 +13,7 @@ type drawer struct {
 	longest int      // of the pauses, by index
 	about   []string // what the last act was about
 	next    []string // what may follow
+	drawn   map[string]int
 }
 
 // runKind is what a run is about. Processes that others need do not run.
@@ -50,19 +51,23 @@ var pauses = []string{"1s", "5s", "30s", "2m", "5m30s", "1h"}
 // newDrawer gives each run a tempo of its own, and leaves some acts out: runs of few acts find long
 // sequences.
 func newDrawer(w *World) *drawer {
-	d := &drawer{World: w, longest: 3 + w.rnd.IntN(len(pauses)-2)}
+	d := &drawer{World: w, longest: 3 + w.rnd.IntN(len(pauses)-2), drawn: map[string]int{}}
 	w.gone = pick(w, []string{"", "keep", "release", "release", "delete"})
+	for range 3 {
+		w.diskKinds = append(w.diskKinds, pick(w, rawKinds))
+	}
 	all := d.ofKind()
 	if w.rnd.IntN(3) == 0 {
 		d.on = slices.DeleteFunc(all, func(a act) bool { return !strings.HasSuffix(a.words, "claim") && w.rnd.IntN(3) == 0 })
 	} else {
-		d.on = d.few(all, 3+w.rnd.IntN(5))
+		d.on = d.few(all, 4+w.rnd.IntN(6))
 	}
 	return d
 }
 
 // few returns some acts, and those that often follow them.
 func (d *drawer) few(all []act, most int) (some []act) {
+	some = slices.DeleteFunc(slices.Clone(all), func(a act) bool { return !strings.HasSuffix(a.words, "claim") || d.rnd.IntN(2) == 0 })
 	for len(some) < min(most, len(all)) {
 		for a := pick(d.World, all); a.words != ""; a = pick(d.World, append(followers(all, a), act{})) {
 			if slices.ContainsFunc(some, func(b act) bool { return a.words == b.words }) {
@@ -81,7 +86,7 @@ func followers(all []act, a act) []act {
 
 // ofKind returns the acts of a run.
 func (d *drawer) ofKind() []act {
-	nodes := d.rnd.IntN(3) == 0
+	nodes := d.rnd.IntN(6) == 0
 	return slices.DeleteFunc(acts(), func(a act) bool {
 		switch both := slices.Contains([]string{"delete claim", "manager late", "server refuses", "server forgets"}, a.words); {
 		case a.weight == 0:
@@ -152,6 +157,7 @@ func (d *drawer) step() string {
 		if args == nil {
 			continue
 		}
+		d.drawn[a.words]++
 		d.about, d.next = d.subject(args), a.next
 		return strings.Join(append([]string{a.words}, args...), " ")
 	}
@@ -160,7 +166,7 @@ func (d *drawer) step() string {
 
 // pause draws how long people wait, or that they see what a process did.
 func (d *drawer) pause() string {
-	if d.rnd.IntN(5) == 0 {
+	if d.rnd.IntN(8) == 0 {
 		return "wait write 10m"
 	}
 	return "wait " + pauses[min(d.rnd.IntN(d.longest), d.rnd.IntN(d.longest))]
@@ -168,16 +174,17 @@ func (d *drawer) pause() string {
 
 // pickAct draws an act, often one that follows the last.
 func (d *drawer) pickAct() (a act, follows bool) {
-	if of := followers(d.on, act{next: d.next}); len(of) > 0 && d.rnd.IntN(3) > 0 {
+	if of := followers(d.on, act{next: d.next}); len(of) > 0 && d.rnd.IntN(2) == 0 {
 		return pick(d.World, of), true
 	}
+	weight := func(a act) int { return 1 + 24*a.weight/(1+d.drawn[a.words]) } // what was rare so far
 	sum := 0
 	for _, a := range d.on {
-		sum += a.weight
+		sum += weight(a)
 	}
 	for n := d.rnd.IntN(max(sum, 1)); ; {
 		for _, a := range d.on {
-			if n -= a.weight; n < 0 {
+			if n -= weight(a); n < 0 {
 				return a, false
 			}
 		}

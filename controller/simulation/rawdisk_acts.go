@@ -81,7 +81,7 @@ var rawActs = []act{
 			return []string{fmt.Sprintf("r%d", w.claims)}
 		},
 		do: func(w *World, args []string) bool { return w.raw.claim(arg(args, 0)) }},
-	rawAct("plug", "NUMBER KIND/N: a disk is attached in a slot", 5, rawPlugs(), rawStep.plug),
+	rawAct("plug", "NUMBER KIND/N: a disk is attached in a slot", 5, nil, rawStep.plug).with(rawPlug),
 	rawAct("unplug", "SLOT: its disk is taken out", 2, nil, func(s rawStep) bool { return s.news(s.n.Unplug(s.slot)) }),
 	rawAct("boot", "NUMBER ...: it boots, and finds its disks in that order of slots", 3,
 		[]string{"1 2 3 4", "4 3 2 1", "2 1 4 3", "3 4 1 2"}, rawStep.boot),
@@ -171,16 +171,13 @@ var rawActs = []act{
 // rawStates are the names of devices.State.
 var rawStates = []string{"well", "readonly", "broken", "hanging"}
 
-func rawPlugs() (all []string) {
-	for at := range rawSlots {
-		for _, kind := range rawKinds {
-			for n := range 3 {
-				all = append(all, fmt.Sprintf("%d %s/%d", at+1, kind, n+1))
-			}
-		}
-		all = append(all, fmt.Sprintf("%d naa/1/32", at+1))
+// rawPlug draws a slot and a disk for it.
+func rawPlug(w *World) string {
+	kind, size := pick(w, w.diskKinds), ""
+	if w.rnd.IntN(12) == 0 {
+		size = "/32"
 	}
-	return all
+	return fmt.Sprintf("%d %s/%d%s", 1+w.rnd.IntN(rawSlots), kind, 1+w.rnd.IntN(3), size)
 }
 
 func (w *World) rawOffer(node string) []string {
@@ -324,7 +321,7 @@ func (d *drawer) rawPrelude() (steps []string) {
 	for _, n := range d.nodes {
 		steps = append(steps, "raw offer "+strings.Join(d.rawOffer(n.name), " "))
 		for at := range 1 + d.rnd.IntN(3) {
-			steps = append(steps, fmt.Sprintf("raw plug %s %d %s/%d", n.name, at+1, pick(d.World, rawKinds), 1+d.rnd.IntN(4)))
+			steps = append(steps, fmt.Sprintf("raw plug %s %d %s/%d", n.name, at+1, pick(d.World, d.diskKinds), 1+d.rnd.IntN(4)))
 		}
 		for range 1 + d.rnd.IntN(2) {
 			d.claims++

@@ -49,6 +49,9 @@ func (j *judge) givenUp(v *volume, how string) {
 	if n == nil {
 		return
 	}
+	if _, err := os.Stat(j.place(v)); os.IsNotExist(err) && n.away[v.pool].IsZero() {
+		return // the pool is there, and the volume is not
+	}
 	lost, since := time.Time{}, ""
 	absent := n.absent
 	switch {

@@ -37,16 +37,18 @@ type World struct {
 	judge *judge
 	raw   *rawDisks
 
-	faults   faults
-	died     chan struct{} // has an element if a process was killed in the middle of something
-	op       lostNodes
-	inst     atomic.Pointer[installed] // nil until the operator installs the agents
-	gone     string                    // the policy for lost nodes that most classes of a run have; "" for any
-	exactly  bool                      // words are replayed, so that nothing is left to chance
-	restored bool                      // etcd was restored from a backup
-	saved    *saved                    // the last backup of etcd
-	claims   int                       // claims and copies that were made
-	trace    []string                  // what happened, with times, for people
+	faults    faults
+	died      chan struct{} // has an element if a process was killed in the middle of something
+	op        lostNodes
+	inst      atomic.Pointer[installed] // nil until the operator installs the agents
+	gone      string                    // the policy for lost nodes that most classes of a run have; "" for any
+	exactly   bool                      // words are replayed, so that nothing is left to chance
+	restored  bool                      // etcd was restored from a backup
+	diskKinds []string                  // of a run's raw disks
+	rested    bool                      // an hour without steps was judged
+	saved     *saved                    // the last backup of etcd
+	claims    int                       // claims and copies that were made
+	trace     []string                  // what happened, with times, for people
 }
 
 // node is a machine. It exists also while its Node does not.
