@@ -13,7 +13,6 @@ var known = []struct{ rule, text, why string }{
 	{"STUCK", "etcd was restored", "an event that is lost with etcd is not recorded again, and a PV whose volume is gone waits"},
 	{"SILENT", "etcd was restored", "an event that is lost with etcd is not recorded again"},
 	{"SILENT", "and no agent runs on its node", "an agent is ready only if its pools are, so that a rollout ends where a disk is missing"},
-	{"BUSY", "get persistentvolumeclaims", "an agent that migrates reads the claim of each Released PV at every check"},
 	{"ROLLOUT", "", "an agent is ready only if its pools are: that of a pool that moves to another path waits for the agents that wait for it"},
 	{"STUCK", "deleted by force", "a deletion by force waits for a Job that cannot unmount a disk"},
 	{"STUCK", "and nothing knows it", "a holder ends, unmounted, while its Node is absent for a moment and the agent there runs on"},

@@ -44,7 +44,10 @@ func (m *Migrator) claim(ctx context.Context, pv *corev1.PersistentVolume,
 			return c, nil
 		}
 	}
-	if m.PVs.IsForeign(pv) {
+	switch {
+	case pv.Status.Phase != corev1.VolumeBound:
+		return nil, nil // a verdict needs the claim of a Bound PV alone, and one about to be acted on is fresh
+	case m.PVs.IsForeign(pv):
 		return m.listedClaim(ctx, ref)
 	}
 	return live.ClaimOf(ctx, m.Client, pv)
@@ -85,13 +88,16 @@ func (m *Migrator) localUsers(ctx context.Context) func(*corev1.PersistentVolume
 		return func(*corev1.PersistentVolumeClaim) (string, error) { return "", nil }
 	}
 	list := sync.OnceValues(func() (map[string]string, error) {
-		pods, err := m.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
-			FieldSelector: fields.OneTermEqualSelector("spec.nodeName", m.Node).String(),
-		})
+		users := map[string]string{}
+		err := live.EachPod(ctx, m.Client, metav1.NamespaceAll, fields.OneTermEqualSelector("spec.nodeName", m.Node),
+			func(pod *corev1.Pod) bool {
+				maps.Copy(users, contract.ClaimUsers([]corev1.Pod{*pod}))
+				return true
+			})
 		if err != nil {
 			return nil, readError("list the pods of node "+m.Node, err)
 		}
-		return contract.ClaimUsers(pods.Items), nil
+		return users, nil
 	})
 	return func(c *corev1.PersistentVolumeClaim) (string, error) {
 		all, err := list()
@@ -102,24 +108,25 @@ func (m *Migrator) localUsers(ctx context.Context) func(*corev1.PersistentVolume
 // remoteUsers returns a function that returns a pod of another node that uses a claim.
 // It lists the pods of each namespace once.
 func (m *Migrator) remoteUsers(ctx context.Context) func(*corev1.PersistentVolumeClaim) (string, error) {
-	listed := map[string][]corev1.Pod{}
+	listed := map[string]map[string]string{}
 	return func(c *corev1.PersistentVolumeClaim) (string, error) {
-		pods, ok := listed[c.Namespace]
+		users, ok := listed[c.Namespace]
 		if !ok {
-			list, err := m.Client.CoreV1().Pods(c.Namespace).List(ctx, metav1.ListOptions{
-				FieldSelector: fields.OneTermNotEqualSelector("spec.nodeName", m.Node).String(),
-			})
+			users = map[string]string{}
+			err := live.EachPod(ctx, m.Client, c.Namespace, fields.OneTermNotEqualSelector("spec.nodeName", m.Node),
+				func(pod *corev1.Pod) bool {
+					for claim := range contract.ClaimUsers([]corev1.Pod{*pod}) {
+						if pod.Spec.NodeName != "" && users[claim] == "" {
+							users[claim] = fmt.Sprintf("pod %s/%s on node %s", pod.Namespace, pod.Name, pod.Spec.NodeName)
+						}
+					}
+					return true
+				})
 			if err != nil {
 				return "", readError("list the pods of namespace "+c.Namespace, err)
 			}
-			pods = list.Items
-			listed[c.Namespace] = pods
+			listed[c.Namespace] = users
 		}
-		for _, pod := range pods {
-			if pod.Spec.NodeName != "" && contract.ClaimUsers([]corev1.Pod{pod})[c.Namespace+"/"+c.Name] != "" {
-				return fmt.Sprintf("pod %s/%s on node %s", pod.Namespace, pod.Name, pod.Spec.NodeName), nil
-			}
-		}
-		return "", nil
+		return users[c.Namespace+"/"+c.Name], nil
 	}
 }

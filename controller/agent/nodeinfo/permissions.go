@@ -16,8 +16,13 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 )
 
-// recheck is the time between two reads of the Node, and two checks of missing permissions.
-var recheck = timing.Scaled(30 * time.Second)
+var (
+	// recheck is the time between two reads of the Node, and the first pause between two checks of
+	// missing permissions. Each check is a request for each permission, so the pause doubles.
+	recheck = timing.Scaled(30 * time.Second)
+	// recheckLast is the longest such pause.
+	recheckLast = timing.Scaled(10 * time.Minute)
+)
 
 // MayPatchPVs reports whether the agent may patch PVs, as last checked. It is true before
 // CheckPermissions, and if the API server does not allow the check.
@@ -56,9 +61,15 @@ func (i *Info) Ready() error {
 // missing and the cluster's identity is known. A missing verb would otherwise show much later, as a
 // PV that never goes away. Run calls granted when the agent gains the permission to patch PVs.
 func (i *Info) Run(ctx context.Context, granted func()) {
+	pause, next := recheck, time.Now()
 	for sleep.For(ctx, recheck) {
 		i.ReadAgain(ctx, 0)
+		if time.Now().Before(next) {
+			continue
+		}
 		i.checkAgain(ctx, granted)
+		next = time.Now().Add(pause)
+		pause = min(2*pause, recheckLast)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/klog/v2"
 
@@ -135,10 +134,12 @@ func (p *PVs) nextClaim(ctx context.Context, pv *corev1.PersistentVolume, pool *
 // pod does, or if the agent may not list pods, and an ErrNotReady if the API server does
 // not answer. It records an event if the agent may not list pods.
 func (p *PVs) unused(ctx context.Context, pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) error {
-	pods, err := p.Client.CoreV1().Pods(claim.Namespace).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", p.Node.Name()).String(),
-	})
-	key := claim.Namespace + "/" + claim.Name
+	key, user := claim.Namespace+"/"+claim.Name, ""
+	err := live.EachPod(ctx, p.Client, claim.Namespace, fields.OneTermEqualSelector("spec.nodeName", p.Node.Name()),
+		func(pod *corev1.Pod) bool {
+			user = contract.ClaimUsers([]corev1.Pod{*pod})[key]
+			return user == ""
+		})
 	switch {
 	case apierrors.IsForbidden(err):
 		p.Events.Note(ctx, events.PV(pv), "users", events.VolumeKept, fmt.Sprintf(
@@ -149,8 +150,8 @@ func (p *PVs) unused(ctx context.Context, pv *corev1.PersistentVolume, claim *co
 		return live.Unanswered{Request: "list the pods of namespace " + claim.Namespace + " on node " + p.Node.Name(),
 			Err: err}
 	}
-	if pod := contract.ClaimUsers(pods.Items)[key]; pod != "" {
-		return fmt.Errorf("%w: pod %s uses claim %s", errPending, pod, key)
+	if user != "" {
+		return fmt.Errorf("%w: pod %s uses claim %s", errPending, user, key)
 	}
 	return nil
 }

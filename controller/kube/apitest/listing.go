@@ -21,7 +21,7 @@ import (
 )
 
 // Listing returns a client that does what the fake one does, its reactors included, and also
-// answers the requests of package live, which lists claims and PVs without the typed clients. A
+// answers the requests of package live, which lists claims, PVs and pods without the typed clients. A
 // fake client has none for that.
 func Listing(client *fake.Clientset) Lister { return Lister{client} }
 
@@ -45,16 +45,18 @@ func (c core) RESTClient() rest.Interface {
 func (c core) list(r *http.Request) (*http.Response, error) {
 	var all runtime.Object
 	var err error
-	o := metav1.ListOptions{LabelSelector: r.URL.Query().Get("labelSelector")}
+	o := metav1.ListOptions{LabelSelector: r.URL.Query().Get("labelSelector"), FieldSelector: r.URL.Query().Get("fieldSelector")}
+	namespace := metav1.NamespaceAll
+	if _, in, has := strings.Cut(r.URL.Path, "/namespaces/"); has {
+		namespace, _, _ = strings.Cut(in, "/")
+	}
 	switch kind := path.Base(r.URL.Path); kind {
 	case "persistentvolumes":
 		all, err = c.PersistentVolumes().List(r.Context(), o)
 	case "persistentvolumeclaims":
-		namespace := metav1.NamespaceAll
-		if _, in, has := strings.Cut(r.URL.Path, "/namespaces/"); has {
-			namespace, _, _ = strings.Cut(in, "/")
-		}
 		all, err = c.PersistentVolumeClaims(namespace).List(r.Context(), o)
+	case "pods":
+		all, err = c.Pods(namespace).List(r.Context(), o)
 	default:
 		err = apierrors.NewBadRequest("Listing does not list " + kind)
 	}

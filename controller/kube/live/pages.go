@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -33,7 +34,7 @@ func EachPV(ctx context.Context, client kubernetes.Interface, f func(*corev1.Per
 // resourceVersion of the list, from which a watch can start.
 func ListPVs(ctx context.Context, client kubernetes.Interface, selector string,
 	f func(*corev1.PersistentVolume) bool) (version string, err error) {
-	return eachPage(ctx, client, "persistentvolumes", metav1.NamespaceAll, selector,
+	return eachPage(ctx, client, "persistentvolumes", metav1.NamespaceAll, metav1.ListOptions{LabelSelector: selector},
 		func(page *corev1.PersistentVolumeList) bool {
 			return eachItem(page.Items, f)
 		})
@@ -60,10 +61,19 @@ func EachClaimIn(ctx context.Context, client kubernetes.Interface, namespace str
 
 func listClaims(ctx context.Context, client kubernetes.Interface, namespace string,
 	f func(*corev1.PersistentVolumeClaim) bool) (version string, err error) {
-	return eachPage(ctx, client, "persistentvolumeclaims", namespace, "",
+	return eachPage(ctx, client, "persistentvolumeclaims", namespace, metav1.ListOptions{},
 		func(page *corev1.PersistentVolumeClaimList) bool {
 			return eachItem(page.Items, f)
 		})
+}
+
+// EachPod calls f for every pod of the namespace, or of all namespaces, that the field selector
+// selects, until f returns false. An error is an Unanswered.
+func EachPod(ctx context.Context, client kubernetes.Interface, namespace string, which fields.Selector,
+	f func(*corev1.Pod) bool) error {
+	_, err := eachPage(ctx, client, "pods", namespace, metav1.ListOptions{FieldSelector: which.String()},
+		func(page *corev1.PodList) bool { return eachItem(page.Items, f) })
+	return err
 }
 
 func eachItem[T any](items []T, f func(*T) bool) bool {
@@ -89,9 +99,9 @@ type list[L any] interface {
 //
 // The requests name no resourceVersion: with "0", which informers use, the API server answers
 // from its cache and ignores the limit.
-func eachPage[L any, P list[L]](ctx context.Context, client kubernetes.Interface, resource, namespace, selector string,
-	f func(P) bool) (version string, err error) {
-	o := metav1.ListOptions{Limit: pageItems, LabelSelector: selector}
+func eachPage[L any, P list[L]](ctx context.Context, client kubernetes.Interface, resource, namespace string,
+	o metav1.ListOptions, f func(P) bool) (version string, err error) {
+	o.Limit = pageItems
 	for {
 		page := P(new(L))
 		size, err := readPage(ctx, client.CoreV1().RESTClient().Get().NamespaceIfScoped(namespace,

@@ -25,13 +25,18 @@ type Registration struct {
 
 	driver, endpoint string
 
-	mu     sync.Mutex // guards the fields below
-	state  error      // why the kubelet does not use the driver, or nil
-	socket *Socket    // nil until Serve
+	mu     sync.Mutex    // guards the fields below
+	state  error         // why the kubelet does not use the driver, or nil
+	socket *Socket       // nil until Serve
+	retry  time.Duration // the last pause; 0 after a success
 }
 
-// retryAfter is the pause between a failed registration and the next socket.
-const retryAfter = 2 * time.Second
+// retryFirst and retryLast bound the pause between a failed registration and the next socket, which
+// doubles after each failure.
+const (
+	retryFirst = 2 * time.Second
+	retryLast  = time.Minute
+)
 
 var errNotAsked = errors.New("the kubelet has not registered the driver yet; it finds it by its socket in the plugin " +
 	"directory")
@@ -87,10 +92,19 @@ func (r *Registration) NotifyRegistrationStatus(ctx context.Context, s *registra
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.state = state
-	if state != nil && r.socket != nil {
-		time.AfterFunc(retryAfter, r.socket.renew)
+	if r.retry = r.next(); r.retry > 0 && r.socket != nil {
+		time.AfterFunc(r.retry, r.socket.renew)
 	}
 	return &registration.RegistrationStatusResponse{}, nil
+}
+
+// next returns the pause before the next registration, 0 if the last one succeeded. The caller holds
+// mu.
+func (r *Registration) next() time.Duration {
+	if r.state == nil {
+		return 0
+	}
+	return min(max(2*r.retry, retryFirst), retryLast)
 }
 
 // Renew makes the kubelet register the driver again, by a new socket. The kubelet forgets the

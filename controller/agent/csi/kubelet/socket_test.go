@@ -145,3 +145,25 @@ func TestRegistrationNeedsItsSocket(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A kubelet that refuses the driver is asked again less and less often, and at once after a success.
+func TestRegistrationsThatAreRefused(t *testing.T) {
+	r := &Registration{state: errNotAsked}
+	var all time.Duration
+	n := 0
+	for ; all < time.Hour; n++ {
+		r.retry = r.next()
+		all += r.retry
+	}
+	if n > 70 {
+		t.Errorf("%d registrations in an hour", n)
+	}
+	r.state = nil
+	if r.retry = r.next(); r.retry != 0 {
+		t.Errorf("after a success: %v", r.retry)
+	}
+	r.state = errNotAsked
+	if r.retry = r.next(); r.retry != retryFirst {
+		t.Errorf("after the next failure: %v", r.retry)
+	}
+}
