@@ -13,11 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/informers"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 )
 
 // deployment is the name of the local-path provisioner's Deployment, whose namespace
@@ -44,24 +46,50 @@ type Original struct {
 // counts. changed is called when the provisioner has gone, or was never there; it must not block.
 func NewOriginal(client kubernetes.Interface, recorder *events.Recorder, node string, namespaces []string,
 	changed func()) *Original {
+	// The ClusterRole names this object, so that agents can read no other Deployment.
+	named := fields.OneTermEqualSelector(metav1.ObjectNameField, deployment)
+	living := fields.AndSelectors(fields.OneTermEqualSelector("spec.nodeName", node),
+		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
+		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)))
 	return &Original{
 		recorder: recorder, node: node, namespaces: namespaces, changed: changed,
-		deployments: watched(client.AppsV1().RESTClient(), "deployments", &appsv1.Deployment{},
-			// The ClusterRole names this object, so that agents can read no other Deployment.
-			fields.OneTermEqualSelector(metav1.ObjectNameField, deployment)),
-		pods: watched(client.CoreV1().RESTClient(), "pods", &corev1.Pod{}, fields.AndSelectors(
-			fields.OneTermEqualSelector("spec.nodeName", node),
-			fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
-			fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)))),
+		deployments: watched(client.AppsV1().RESTClient(), "deployments", &appsv1.Deployment{}, named,
+			func(ctx context.Context) (runtime.Object, error) {
+				var kept appsv1.DeploymentList
+				version, err := live.ListDeployments(ctx, client, named, func(d *appsv1.Deployment) bool {
+					kept.Items = append(kept.Items, *slimDeployment(d))
+					return true
+				})
+				kept.ResourceVersion = version
+				return &kept, err
+			}),
+		pods: watched(client.CoreV1().RESTClient(), "pods", &corev1.Pod{}, living,
+			func(ctx context.Context) (runtime.Object, error) {
+				var kept corev1.PodList
+				version, err := live.ListPods(ctx, client, metav1.NamespaceAll, living, func(p *corev1.Pod) bool {
+					kept.Items = append(kept.Items, *slimPod(p))
+					return true
+				})
+				kept.ResourceVersion = version
+				return &kept, err
+			}),
 	}
 }
 
-// watched returns an informer of the objects that a field selector selects.
-func watched(client cache.Getter, resource string, of runtime.Object, which fields.Selector) cache.SharedIndexInformer {
-	lw := cache.NewFilteredListWatchFromClient(client, resource, metav1.NamespaceAll, func(l *metav1.ListOptions) {
+// watched returns an informer of the objects that a field selector selects, which lists them by list:
+// tenants make them, as large as they like, so each is slimmed before the next page is read. A watch
+// brings one at a time.
+func watched(client cache.Getter, resource string, of runtime.Object, which fields.Selector,
+	list func(context.Context) (runtime.Object, error)) cache.SharedIndexInformer {
+	watches := cache.NewFilteredListWatchFromClient(client, resource, metav1.NamespaceAll, func(l *metav1.ListOptions) {
 		l.FieldSelector = which.String()
 	})
-	return cache.NewSharedIndexInformer(lw, of, 0, cache.Indexers{})
+	return cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) { return list(ctx) },
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return watches.WatchWithContext(ctx, o)
+		},
+	}, of, 0, cache.Indexers{})
 }
 
 // Run watches until the context ends, and records an event on the Node when it finds the
@@ -165,17 +193,25 @@ func isHelper(p *corev1.Pod) bool {
 func slim(object any) (any, error) {
 	switch full := object.(type) {
 	case *corev1.Pod:
-		now := &corev1.Pod{ObjectMeta: slimMeta(full)}
-		if isHelper(full) {
-			now.Spec.Volumes = full.Spec.Volumes
-		}
-		return now, nil
+		return slimPod(full), nil
 	case *appsv1.Deployment:
-		now := &appsv1.Deployment{ObjectMeta: slimMeta(full)}
-		now.Spec.Replicas, now.Status.Replicas = full.Spec.Replicas, full.Status.Replicas
-		return now, nil
+		return slimDeployment(full), nil
 	}
 	return object, nil
+}
+
+func slimPod(full *corev1.Pod) *corev1.Pod {
+	now := &corev1.Pod{ObjectMeta: slimMeta(full)}
+	if isHelper(full) {
+		now.Spec.Volumes = full.Spec.Volumes
+	}
+	return now
+}
+
+func slimDeployment(full *appsv1.Deployment) *appsv1.Deployment {
+	now := &appsv1.Deployment{ObjectMeta: slimMeta(full)}
+	now.Spec.Replicas, now.Status.Replicas = full.Spec.Replicas, full.Status.Replicas
+	return now
 }
 
 func slimMeta(o metav1.Object) metav1.ObjectMeta {

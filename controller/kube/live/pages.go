@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,7 +35,7 @@ func EachPV(ctx context.Context, client kubernetes.Interface, f func(*corev1.Per
 // resourceVersion of the list, from which a watch can start.
 func ListPVs(ctx context.Context, client kubernetes.Interface, selector string,
 	f func(*corev1.PersistentVolume) bool) (version string, err error) {
-	return eachPage(ctx, client, "persistentvolumes", metav1.NamespaceAll, metav1.ListOptions{LabelSelector: selector},
+	return eachPage(ctx, client.CoreV1().RESTClient(), "persistentvolumes", metav1.NamespaceAll, metav1.ListOptions{LabelSelector: selector},
 		func(page *corev1.PersistentVolumeList) bool {
 			return eachItem(page.Items, f)
 		})
@@ -61,7 +62,7 @@ func EachClaimIn(ctx context.Context, client kubernetes.Interface, namespace str
 
 func listClaims(ctx context.Context, client kubernetes.Interface, namespace string,
 	f func(*corev1.PersistentVolumeClaim) bool) (version string, err error) {
-	return eachPage(ctx, client, "persistentvolumeclaims", namespace, metav1.ListOptions{},
+	return eachPage(ctx, client.CoreV1().RESTClient(), "persistentvolumeclaims", namespace, metav1.ListOptions{},
 		func(page *corev1.PersistentVolumeClaimList) bool {
 			return eachItem(page.Items, f)
 		})
@@ -71,9 +72,24 @@ func listClaims(ctx context.Context, client kubernetes.Interface, namespace stri
 // selects, until f returns false. An error is an Unanswered.
 func EachPod(ctx context.Context, client kubernetes.Interface, namespace string, which fields.Selector,
 	f func(*corev1.Pod) bool) error {
-	_, err := eachPage(ctx, client, "pods", namespace, metav1.ListOptions{FieldSelector: which.String()},
-		func(page *corev1.PodList) bool { return eachItem(page.Items, f) })
+	_, err := ListPods(ctx, client, namespace, which, f)
 	return err
+}
+
+// ListPods is EachPod, and returns the resourceVersion of the list, to start a watch from.
+func ListPods(ctx context.Context, client kubernetes.Interface, namespace string, which fields.Selector,
+	f func(*corev1.Pod) bool) (version string, err error) {
+	return eachPage(ctx, client.CoreV1().RESTClient(), "pods", namespace,
+		metav1.ListOptions{FieldSelector: which.String()},
+		func(page *corev1.PodList) bool { return eachItem(page.Items, f) })
+}
+
+// ListDeployments is ListPods for the Deployments of all namespaces.
+func ListDeployments(ctx context.Context, client kubernetes.Interface, which fields.Selector,
+	f func(*appsv1.Deployment) bool) (version string, err error) {
+	return eachPage(ctx, client.AppsV1().RESTClient(), "deployments", metav1.NamespaceAll,
+		metav1.ListOptions{FieldSelector: which.String()},
+		func(page *appsv1.DeploymentList) bool { return eachItem(page.Items, f) })
 }
 
 func eachItem[T any](items []T, f func(*T) bool) bool {
@@ -92,20 +108,19 @@ type list[L any] interface {
 	metav1.ListInterface
 }
 
-// eachPage lists objects of the core API, of one namespace or of all, and calls f for each page,
+// eachPage lists objects of the client's API, of one namespace or of all, and calls f for each page,
 // until f returns false. A page has at most pageItems objects and pageBytes bytes, but at least one
 // object. It returns the resourceVersion of the list. An error is an Unanswered; it matches
 // apierrors.IsResourceExpired if the list took longer than the API server keeps its version.
 //
 // The requests name no resourceVersion: with "0", which informers use, the API server answers
 // from its cache and ignores the limit.
-func eachPage[L any, P list[L]](ctx context.Context, client kubernetes.Interface, resource, namespace string,
+func eachPage[L any, P list[L]](ctx context.Context, client rest.Interface, resource, namespace string,
 	o metav1.ListOptions, f func(P) bool) (version string, err error) {
 	o.Limit = pageItems
 	for {
 		page := P(new(L))
-		size, err := readPage(ctx, client.CoreV1().RESTClient().Get().NamespaceIfScoped(namespace,
-			namespace != "").Resource(resource), o, page)
+		size, err := readPage(ctx, client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource), o, page)
 		switch {
 		case err != nil:
 			return "", Unanswered{Request: "list " + resource, Err: err}
