@@ -329,3 +329,59 @@ func TestDeletionLeavesWhatIsUsed(t *testing.T) {
 		t.Errorf("owners %v", d.OwnerReferences)
 	}
 }
+
+// A Node that is absent for a moment, because it is registered again, has an agent that runs on, and
+// offers a pool that was just removed: the holder stays until that agent has ended.
+func TestAbsentNodeWhoseAgentRuns(t *testing.T) {
+	agent := agentOn("n1", `[{"name":"p","path":"/srv/p/csi"}]`)
+	c := objectsOf(t, nodeNamed("n1", corev1.ConditionTrue), nodeNamed("n2", corev1.ConditionTrue), agent)
+	c.pass(poolP())
+	c.runs()
+	if err := c.Delete(t.Context(), nodeNamed("n1", corev1.ConditionTrue)); err != nil {
+		t.Fatal(err)
+	}
+	gone := objects.Desired{Nodes: poolP().Nodes, Agents: 2, Settled: true} // pool p is removed
+	r := c.pass(gone)
+	c.wantReplicas("n1", 1)
+	if _, found := c.recorded()[onN1]; !found || !strings.Contains(strings.Join(r.Left, " "), "the agent has to end") {
+		t.Errorf("the record forgot the disk, which is mounted on the node; left %q", r.Left)
+	}
+	if err := c.Delete(t.Context(), agent); err != nil {
+		t.Fatal(err)
+	}
+	c.pass(gone)
+	c.wantReplicas("n1", -1)
+}
+
+// One list of all PVs and pods serves a pass, however many holders go and however long it takes.
+func TestOneListServesThePass(t *testing.T) {
+	var there []client.Object
+	w := poolP()
+	w.Nodes = nil
+	for i := range 20 {
+		name := fmt.Sprintf("n%02d", i)
+		there = append(there, nodeNamed(name, corev1.ConditionTrue))
+		w.Nodes = append(w.Nodes, objects.Node{Name: name})
+	}
+	c := objectsOf(t, there...)
+	c.pass(w)
+	c.runs()
+	now, lists := time.Now(), 0
+	c.k.Now = func() time.Time { return now }
+	c.k.Live = interceptor.NewClient(c.Client.(client.WithWatch), interceptor.Funcs{
+		List: func(ctx context.Context, from client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, ok := list.(*corev1.PersistentVolumeList); ok {
+				lists++
+				now = now.Add(6 * time.Second)
+			}
+			return from.List(ctx, list, opts...)
+		}})
+	passes := 0
+	for ; passes < 8 && len(c.recorded()) > 0; passes++ {
+		c.pass(objects.Desired{Settled: true}) // the pool is removed
+		c.runs()
+	}
+	if lists > passes || len(c.recorded()) > 0 {
+		t.Errorf("%d passes listed all PVs %d times; recorded %d", passes, lists, len(c.recorded()))
+	}
+}

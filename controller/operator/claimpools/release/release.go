@@ -47,7 +47,8 @@ func (h Retired) about(cr *v1beta1.HostPathProvisioner) client.Object {
 // Retire does the next step until what the holder mounted is unmounted, and then deletes the
 // Deployment: the pod ends, and a Job unmounts. A holder that may not end stays.
 //
-// A node that does not exist has no mount. Nothing is started on one that is not ready; if the
+// A node that does not exist has no mount, once its agents' pods are gone: a Node that is absent for
+// a moment has a machine that runs on, with its agent and the mount. Nothing is started on one that is not ready; if the
 // resource is deleted, the Deployment is deleted and the mount stays until the node restarts.
 func (p *Pass) Retire(ctx context.Context, found *Result, h Retired,
 	w objects.Desired) error {
@@ -74,7 +75,7 @@ func (p *Pass) Retire(ctx context.Context, found *Result, h Retired,
 			return err
 		case used:
 			return p.retain(ctx, found, h, why, w)
-		case why != "" && node != nil && (contract.NodeReady(node) || !w.Deleted):
+		case why != "" && (!w.Deleted || node != nil && contract.NodeReady(node)):
 			found.addLeft(h.place() + ": " + why)
 			return nil
 		}
@@ -159,6 +160,8 @@ func (p *Pass) unmount(ctx context.Context, h Retired, node *corev1.Node,
 		return h.place() + ": the node is not ready", nil
 	}
 	switch {
+	case job == nil && p.Now().Sub(p.snapshot.at) > fresh:
+		return h.place() + ": what uses it is read again", nil
 	case job == nil:
 		err := p.Client.Create(ctx, p.Unmounter(p.Resource, h.Deployment, p.RecordOf(h.Deployment)))
 		if err != nil && !apierrors.IsAlreadyExists(err) {

@@ -17,8 +17,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
-// fresh is for how long an answer counts as live. One list serves the holders of all nodes of a
-// pass.
+// fresh is for how long an answer counts as live before an unmount. One list serves the holders of all
+// nodes of a pass.
 const fresh = 5 * time.Second
 
 // snapshot is what was read from the API server, the agents before the uses: an agent that offers a
@@ -26,7 +26,7 @@ const fresh = 5 * time.Second
 type snapshot struct {
 	agents []agent
 	uses   []identity.Use
-	at     time.Time
+	at     time.Time // the end of the lists
 }
 
 // agent is a pod that offers pools.
@@ -124,12 +124,12 @@ func (p *Pass) mayMove(ctx context.Context, h poolrecord.Holder) (why string, us
 	return "", false, nil
 }
 
-// readUses reads the snapshot, unless that was read just now.
+// readUses reads the snapshot, unless this pass has read it.
 func (p *Pass) readUses(ctx context.Context) error {
-	if !p.snapshot.at.IsZero() && p.Now().Sub(p.snapshot.at) < fresh {
+	if !p.snapshot.at.IsZero() {
 		return nil
 	}
-	s := snapshot{at: p.Now()}
+	var s snapshot
 	var own corev1.PodList
 	if err := p.Live.List(ctx, &own, client.InNamespace(p.Namespace)); err != nil {
 		return fmt.Errorf("list the pods of agents: %w", err)
@@ -151,6 +151,7 @@ func (p *Pass) readUses(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.at = p.Now()
 	p.snapshot = s
 	return nil
 }
