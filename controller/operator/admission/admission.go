@@ -35,6 +35,9 @@ import (
 // listed is how many PVs a message names.
 const listed = 10
 
+// maxPools is how many pools a resource may have, by its definition.
+const maxPools = 32
+
 // Validator decides about one change. All that it reads is cached: every client that reaches the
 // webhook may ask.
 type Validator struct {
@@ -59,6 +62,9 @@ func (v *Validator) Handle(ctx context.Context, request admission.Request) admis
 	}
 	if now.DeletionTimestamp != nil || reflect.DeepEqual(now.Spec, before.Spec) {
 		return admission.Allowed("")
+	}
+	if n := len(now.Spec.StoragePools); n > maxPools { // the API server admits no such list that changed
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("%d pools, and a resource has at most %d", n, maxPools))
 	}
 	refused, err := renamed(before.Spec, now.Spec), error(nil)
 	if refused == "" {
@@ -152,22 +158,23 @@ func lost(before, now v1beta1.HostPathProvisionerSpec) map[string]place {
 // disk of that one's claim is mounted there until no agent offers a pool at the path.
 func renamed(before, now v1beta1.HostPathProvisionerSpec) string {
 	old, stay := places(before), places(now)
+	by := map[string]string{} // the pool that has the path now, the first by its name
+	for _, name := range slices.Backward(slices.Sorted(maps.Keys(stay))) {
+		by[stay[name].path] = name
+	}
 	for _, name := range slices.Sorted(maps.Keys(old)) {
 		at := old[name]
-		if !at.claim || stay[name].path == at.path {
+		other, taken := by[at.path]
+		if !at.claim || !taken || stay[name].path == at.path {
 			continue
 		}
-		for _, other := range slices.Sorted(maps.Keys(stay)) {
-			if stay[other].path == at.path {
-				what := "pool " + other
-				if other == hostPath {
-					what = "pathConfig"
-				}
-				return fmt.Sprintf("%s has the path of pool %s, whose claims are mounted at %s on each node; "+
-					"give it another path, or remove pool %s first and add the path again when its Deployments are gone", what, name,
-					at.path, name)
-			}
+		what := "pool " + other
+		if other == hostPath {
+			what = "pathConfig"
 		}
+		return fmt.Sprintf("%s has the path of pool %s, whose claims are mounted at %s on each node; "+
+			"give it another path, or remove pool %s first and add the path again when its Deployments are gone", what, name,
+			at.path, name)
 	}
 	return ""
 }

@@ -27,13 +27,16 @@ func NameTaken(ctx context.Context, from client.Reader, namespace, pool string) 
 	if err := from.List(ctx, &claims, client.InNamespace(namespace), client.HasLabels{objects.PoolLabel}); err != nil {
 		return "", fmt.Errorf("list the claims of pools: %w", err)
 	}
+	wanted := map[string]string{} // the node of each of the pool's claims
+	for _, node := range nodes.Items {
+		wanted[objects.NameOf(pool, node.Name)] = node.Name
+	}
 	for _, claim := range claims.Items {
-		for _, node := range nodes.Items {
-			if claim.Name == objects.NameOf(pool, node.Name) && claim.Labels[objects.PoolLabel] != objects.LabelOf(pool) {
-				return fmt.Sprintf("pool %s: on node %s its claim would have the name %s, which is that of a claim of pool %s; "+
-					"give the new pool another name",
-					pool, node.Name, claim.Name, strings.TrimSuffix(claim.Labels[objects.PoolLabel], "-hpp")), nil
-			}
+		node, found := wanted[claim.Name]
+		if found && claim.Labels[objects.PoolLabel] != objects.LabelOf(pool) {
+			return fmt.Sprintf("pool %s: on node %s its claim would have the name %s, which is that of a claim of pool %s; "+
+				"give the new pool another name",
+				pool, node, claim.Name, strings.TrimSuffix(claim.Labels[objects.PoolLabel], "-hpp")), nil
 		}
 	}
 	return "", nil
