@@ -25,6 +25,7 @@ type bundle struct {
 	zip     *zip.Writer
 	at      time.Time
 	entries []Entry
+	dropped int // values of objects that are not shown
 	err     error
 }
 
@@ -55,7 +56,7 @@ func (b *bundle) write(name string, data []byte) {
 
 // close writes the manifest and the end of the archive.
 func (b *bundle) close(head string) error {
-	b.write(ManifestName, []byte(manifest(head, b.entries)))
+	b.write(ManifestName, []byte(manifest(head, b.entries, b.dropped)))
 	if b.err != nil {
 		return b.err
 	}
@@ -69,15 +70,18 @@ func (b *bundle) close(head string) error {
 const leftOut = `Left out on purpose
 
   Secrets and ConfigMaps: none is read
-  PVs, claims and the parameters of classes of other storage
+  PVs, claims, events and the parameters and mount options of classes of other storage
+  every field of an object that is not on the list in controller/plugin/report/fields.go
   annotations, but for those of Kubernetes' volume controllers and of hostpath-provisioner: their values are "(cut)"
   the values of claims' labels: they are "(cut)"
-  environment variables of containers of others, and those whose names are of secrets: "(cut)"; references to Secrets
-  stay references
-  metadata.managedFields
+  everything of other programs' containers but name and image
+  environment variables that are not this project's, and those whose names are of secrets: "(cut)"; references to
+  Secrets stay references
+  in messages and logs: logins in URLs, and what follows words for secrets: "(cut)"
+  names of files and directories that no volume has
 `
 
-func manifest(head string, entries []Entry) string {
+func manifest(head string, entries []Entry, dropped int) string {
 	var b strings.Builder
 	b.WriteString(head + "\n\nFiles\n\n")
 	for _, e := range entries {
@@ -96,5 +100,5 @@ func manifest(head string, entries []Entry) string {
 	if none {
 		b.WriteString("  nothing\n")
 	}
-	return b.String() + "\n" + leftOut
+	return b.String() + "\n" + leftOut + fmt.Sprintf("\n%d values of objects and texts are left out\n", dropped)
 }

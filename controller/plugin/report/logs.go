@@ -71,7 +71,7 @@ func (b *bundle) logs(ctx context.Context, client kubernetes.Interface, pods []c
 				b.missing(f.name, f.why)
 			}
 			if f.why == "" || len(f.data) > 0 {
-				b.add(f.name, "the log of the last hour", f.data)
+				b.add(f.name, "the log of the last hour", []byte(scrubbed(string(f.data))))
 			}
 		}
 	}

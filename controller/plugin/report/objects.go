@@ -5,8 +5,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,10 +52,39 @@ func (b *bundle) objects(ctx context.Context, r cluster.Reader, f *doctor.Facts)
 	list(b, "pods", "v1", "Pod", pods)
 	list(b, "leases", "coordination.k8s.io/v1", "Lease", f.Leases)
 	list(b, "hostpathprovisioners", hpp.GroupVersion().String(), "HostPathProvisioner", f.Resources)
-	list(b, "events/agents", "v1", "Event", f.Events)
+	ours := func(e *corev1.Event) bool { return eventIsOurs(f, e, pods.Items) }
+	list(b, "events/agents", "v1", "Event", only(f.Events, ours))
 	for i, kind := range eventsAbout {
-		list(b, "events/"+strings.ToLower(kind)+"s", "v1", "Event", about[i])
+		list(b, "events/"+strings.ToLower(kind)+"s", "v1", "Event", only(about[i], ours))
 	}
+}
+
+// nodeReasons are reasons of events of kubelets and the node controller that matter to volumes.
+var nodeReasons = []string{"NodeReady", "NodeNotReady", "NodeHasDiskPressure", "NodeHasNoDiskPressure", "Rebooted",
+	"EvictionThresholdMet", "FreeDiskSpaceFailed", "SystemOOM", "RemovingNode", "Starting"}
+
+// eventIsOurs reports whether an event is about an object that the report has, or of a reason that this
+// project records. Events about an object that does not exist any more have the names of others' claims.
+func eventIsOurs(f *doctor.Facts, e *corev1.Event, pods []corev1.Pod) bool {
+	about := e.InvolvedObject
+	own := slices.ContainsFunc(events.Reasons(), func(r events.Reason) bool { return r.Name == e.Reason })
+	switch about.Kind {
+	case "PersistentVolumeClaim":
+		c := f.Claims.Find(func(c *corev1.PersistentVolumeClaim) bool {
+			return c.Namespace == about.Namespace && c.Name == about.Name || c.Namespace == e.Namespace && c.Name == about.Name
+		})
+		return c != nil && claimIsOurs(f, c)
+	case "PersistentVolume":
+		pv := f.PVs.Find(func(pv *corev1.PersistentVolume) bool { return pv.Name == about.Name })
+		return pv != nil && volumeIsOurs(f, pv)
+	case "Node":
+		return own || slices.Contains(nodeReasons, e.Reason)
+	case "Pod":
+		return slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Namespace == e.Namespace && p.Name == about.Name })
+	}
+	return own || about.Kind == "DaemonSet" && f.DaemonSets.Find(func(d *appsv1.DaemonSet) bool {
+		return d.Namespace == e.Namespace && d.Name == about.Name
+	}) != nil
 }
 
 // list adds the objects of a kind as one file of YAML.
@@ -67,7 +98,8 @@ func list[T any](b *bundle, name, apiVersion, kind string, objects cluster.List[
 	}
 	var text bytes.Buffer
 	for i := range objects.Items {
-		data, err := redacted(&objects.Items[i], apiVersion, kind)
+		data, dropped, err := redacted(&objects.Items[i], apiVersion, kind)
+		b.dropped += dropped
 		if err != nil {
 			b.missing(name, fmt.Sprintf("object %d: %v", i, err))
 			continue
@@ -96,8 +128,10 @@ const noProvisioner = "kubernetes.io/no-provisioner"
 func classes(f *doctor.Facts) (all cluster.List[storagev1.StorageClass]) {
 	all.Unknown = f.Classes.Unknown
 	for _, c := range f.Classes.Items {
-		if !f.Ours(c.Provisioner) && c.Parameters != nil {
-			c.Parameters = map[string]string{cut: cut}
+		if !f.Ours(c.Provisioner) {
+			if c.MountOptions = nil; c.Parameters != nil {
+				c.Parameters = map[string]string{cut: cut}
+			}
 		}
 		all.Items = append(all.Items, c)
 	}

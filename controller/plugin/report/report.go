@@ -2,6 +2,7 @@ package report
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -64,7 +65,14 @@ func Write(ctx context.Context, to io.Writer, s Sources) ([]Entry, error) {
 
 // diagnosis adds what doctor found.
 func (b *bundle) diagnosis(rows []doctor.Row) {
-	data, err := view.JSON(rows)
+	var plain any
+	data, err := json.Marshal(rows)
+	if err == nil {
+		err = json.Unmarshal(data, &plain)
+	}
+	if err == nil {
+		data, err = view.JSON(scrubbedValue(plain, &b.dropped))
+	}
 	if err != nil {
 		b.missing("doctor.json", err.Error())
 		return
@@ -113,8 +121,12 @@ func (b *bundle) answers(what string, answers []agents.Answer) {
 		if a.Problem != "" {
 			b.missing(name, "node "+a.Agent.Node+": "+a.Problem)
 		}
-		if len(a.Out) > 0 {
-			b.add(name, "the "+what+" of node "+a.Agent.Node, a.Out)
+		data, why := b.inspected(a.Out)
+		if why != "" {
+			b.missing(name, why)
+		}
+		if len(data) > 0 {
+			b.add(name, "the "+what+" of node "+a.Agent.Node, data)
 		}
 	}
 }

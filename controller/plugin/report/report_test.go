@@ -160,7 +160,7 @@ func TestReportHasNoSecrets(t *testing.T) {
 		"objects/events/persistentvolumeclaims.yaml":            {"it waits"},
 		"doctor.json":                                           {`"check": "agents"`},
 		"metrics/hpp/agent-1.txt":                               {"a 1"},
-		"inspect/hpp/agent-1.json":                              {`{"version":1}`},
+		"inspect/hpp/agent-1.json":                              {`"version": 1`},
 		"logs/hpp/agent-1/hostpath-provisioner.log":             {"fake logs"},
 		"logs/hpp/agent-1/hostpath-provisioner.previous.log":    {"fake logs"},
 		"logs/hpp/operator-1/hostpath-provisioner-operator.log": {"fake logs"},
