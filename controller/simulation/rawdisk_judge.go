@@ -14,7 +14,7 @@ import (
 
 // rawKnown are rows of known.
 var rawKnown = []struct{ rule, text, why string }{
-	{"DISKS", "wipes the disk of a pool", "an agent does not know which claims are those of pools"},
+	{"DISKS", "wipes the disk of a pool", "the operator does not mark the PVs of pools' claims in these runs"},
 }
 
 // The owners of marks, each before a name.

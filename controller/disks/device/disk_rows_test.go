@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // Two disks of one base name get two PVs, and one disk by two paths gets one.
@@ -208,6 +210,46 @@ func TestDiskPVDeletedByHand(t *testing.T) {
 	}
 	if b.await(Refused); b.read() != "secret" {
 		t.Errorf("the disk has %q", b.read())
+	}
+}
+
+// The claim of a pool is deleted by mistake, and after a boot nothing has the disk mounted: it is not
+// wiped while volumes of the pool are on the node.
+func TestDiskOfAPool(t *testing.T) {
+	b := newBench(t)
+	pv := b.pv("pv-1")
+	pv.Annotations[contract.AnnHeldPool] = contract.HeldPool{Node: "n", Pool: "local", Path: "/var/hpvolumes"}.String()
+	b.claimed(pv, corev1.VolumeBound)
+	b.await(Bound)
+	b.write("secret")
+	volume := func(name, node, pool string) *corev1.PersistentVolume {
+		at := affinity(node)
+		at.Required.NodeSelectorTerms[0].MatchExpressions[0].Key = contract.TopologyNode
+		return &corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{contract.LabelNode: node},
+				Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": contract.CSIProvisioner}},
+			Spec: corev1.PersistentVolumeSpec{NodeAffinity: at, PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
+				Driver: contract.CSIProvisioner, VolumeAttributes: map[string]string{"storagePool": pool}}}},
+		}
+	}
+	pvs := b.client.CoreV1().PersistentVolumes()
+	for _, one := range []*corev1.PersistentVolume{volume("data", "n", "local"), volume("elsewhere", "m", "local"), volume("other", "n", "b")} {
+		if _, err := pvs.Create(t.Context(), one, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := b.named(pv.Name)
+	b.phase(now, corev1.VolumeReleased)
+	if r := b.await(Busy); !strings.Contains(r.Why, "has the volumes of pool local: in use by PV data;") || b.read() != "secret" {
+		t.Errorf("%+v; the disk has %q", r, b.read())
+	}
+	if err := pvs.Delete(t.Context(), "data", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(patience); b.read() == "secret"; time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%+v", b.controller.Reports())
+		}
 	}
 }
 

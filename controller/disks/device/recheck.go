@@ -16,20 +16,30 @@ import (
 
 // takeDisk returns nil if the target may be wiped by the objects of the API server, read live: the
 // node has the Lease of a disk that other nodes may reach; no PV but the target's is on the device,
-// on its disk, or on a partition of it; and no claim names the PV. The error is disk.ErrBusy
-// otherwise, or that of the API server.
+// on what lies above it or below it; the PV has no volumes of a pool; and no claim names the PV. The
+// error is disk.ErrBusy otherwise, or that of the API server.
 func (c *Controller) takeDisk(ctx context.Context, t target) error {
 	if err := c.lease(ctx, t.device); err != nil {
 		return err
 	}
 	var busy error
+	var own *corev1.PersistentVolume
+	var uses []identity.Use
 	if err := live.EachPV(ctx, c.Client, func(other *corev1.PersistentVolume) bool {
-		if other.UID != t.uid() {
-			busy = onDevice(c.Devices, other, t)
+		if other.UID == t.uid() {
+			own = other
+			return true
 		}
+		if u, ok := identity.UseOfPV(other); ok {
+			uses = append(uses, u)
+		}
+		busy = onDevice(c.Devices, other, t)
 		return busy == nil
 	}); err != nil {
 		return err
+	}
+	if busy == nil && own != nil {
+		busy = holdsPool(own, uses, t)
 	}
 	if busy != nil {
 		return busy
@@ -43,6 +53,29 @@ func (c *Controller) takeDisk(ctx context.Context, t target) error {
 		return err
 	}
 	return busy
+}
+
+// holdsPool returns a BusyError if the PV's disk has volumes of a pool: the operator notes on the PV of
+// a pool's claim which pool that is. Whether the disk is mounted makes no difference: after a boot
+// it is not, and the claim may have been deleted by mistake.
+func holdsPool(pv *corev1.PersistentVolume, uses []identity.Use, t target) error {
+	text, held := pv.Annotations[contract.AnnHeldPool]
+	if !held {
+		return nil
+	}
+	pool, ok := contract.ParseHeldPool(text)
+	if !ok {
+		return inUse(t.device, "PV %s has the annotation %s=%q, which names no pool; correct it", pv.Name, contract.AnnHeldPool, text)
+	}
+	h := identity.Holder{Pool: pool.Pool, Path: pool.Path, Node: pool.Node}
+	if pool.Node == t.node.Name {
+		h.Hostname = hostname(t.node)
+	}
+	if f := h.MayEnd(uses); f.Answer != identity.Ours {
+		return inUse(t.device, "PV %s has the volumes of pool %s: %s. If the pool is on another disk by now, remove the "+
+			"annotation %s of the PV", pv.Name, pool.Pool, f.Why, contract.AnnHeldPool)
+	}
+	return nil
 }
 
 // onDevice returns a BusyError if a PV may have bytes of the device: it is on the device, on what

@@ -70,6 +70,9 @@ const (
 	// AnnPoolPolicy on the PV of a pool's claim is the reclaim policy that it had before the operator
 	// set Retain, for as long as the pool's holder lives.
 	AnnPoolPolicy = "hostpath-provisioner.kubevirt.io/pool-reclaim-policy"
+	// AnnHeldPool on the PV of a pool's claim is a HeldPool. The volumes of that pool are on the PV,
+	// whatever becomes of the claim.
+	AnnHeldPool = "hostpath-provisioner.kubevirt.io/held-pool"
 	// LabelNode on a PV is LabelValue of the node, so that a node can watch its own PVs only.
 	LabelNode = "hostpath-provisioner.kubevirt.io/node"
 )

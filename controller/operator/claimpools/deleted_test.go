@@ -80,7 +80,11 @@ func mistaken(t *testing.T, used bool) (c *cluster, w objects.Desired, pod *core
 // While a holder lives, its PV has Retain, and gets its policy back when the holder ends, unless the
 // claim is being deleted.
 func TestPolicyOfTheDisk(t *testing.T) {
-	for _, deleted := range []bool{false, true} {
+	for _, row := range []struct {
+		deleted bool
+		policy  corev1.PersistentVolumeReclaimPolicy
+	}{{false, "Delete"}, {true, "Delete"}, {false, "Retain"}, {true, "Retain"}} { // Retain as of raw disks
+		deleted := row.deleted
 		c := objectsOf(t, nodeNamed("n1", corev1.ConditionTrue), nodeNamed("n2", corev1.ConditionTrue))
 		c.pass(poolP())
 		claim := c.claim()
@@ -88,14 +92,18 @@ func TestPolicyOfTheDisk(t *testing.T) {
 		if err := c.Update(t.Context(), claim); err != nil {
 			t.Fatal(err)
 		}
-		c.create(diskOf(claim.UID))
+		disk := diskOf(claim.UID)
+		disk.Spec.PersistentVolumeReclaimPolicy = row.policy
+		c.create(disk)
 		c.bound()
 		c.runs()
 		c.pass(poolP())
-		if pv := c.disk(); pv.Spec.PersistentVolumeReclaimPolicy != "Retain" || pv.Annotations[contract.AnnPoolPolicy] != "Delete" {
+		held := contract.HeldPool{Node: "n1", Pool: "p", Path: poolP().Pools[0].Path}.String()
+		if pv := c.disk(); pv.Spec.PersistentVolumeReclaimPolicy != "Retain" || pv.Annotations[contract.AnnHeldPool] != held ||
+			(pv.Annotations[contract.AnnPoolPolicy] == "Delete") != (row.policy == "Delete") {
 			t.Errorf("while the holder lives: %s, %v", pv.Spec.PersistentVolumeReclaimPolicy, pv.Annotations)
 		}
-		want := "Delete"
+		want := string(row.policy)
 		if deleted {
 			want = "Retain"
 			if err := c.Delete(t.Context(), c.claim()); err != nil {
@@ -108,6 +116,8 @@ func TestPolicyOfTheDisk(t *testing.T) {
 		}
 		if pv := c.disk(); c.holder(onN1) != nil || string(pv.Spec.PersistentVolumeReclaimPolicy) != want {
 			t.Errorf("claim deleted %v: after the holder's end %s", deleted, pv.Spec.PersistentVolumeReclaimPolicy)
+		} else if _, still := pv.Annotations[contract.AnnHeldPool]; still != deleted {
+			t.Errorf("claim deleted %v: after the holder's end the PV has %v", deleted, pv.Annotations)
 		}
 	}
 }

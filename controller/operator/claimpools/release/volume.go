@@ -18,8 +18,9 @@ import (
 
 // Guard sets the reclaim policy of the holder's PV to Retain and notes the former one: while the
 // holder lives, the volumes of its pool are on that PV, and the deletion of its claim, by mistake or
-// with its namespace, must not delete them. It does nothing to a PV that another claim has. The
-// problem is a refusal of the API server that lasts.
+// with its namespace, must not delete them. It also notes the pool, for those who would wipe the
+// disk of a PV whose claim is gone. It does nothing to a PV that another claim has. The problem is a
+// refusal of the API server that lasts.
 func (p *Pass) Guard(ctx context.Context, name string) (problem string, err error) {
 	h := p.Record.Holders[name]
 	if h.Volume == "" {
@@ -29,15 +30,19 @@ func (p *Pass) Guard(ctx context.Context, name string) (problem string, err erro
 	if err := p.Client.Get(ctx, client.ObjectKey{Name: h.Volume}, pv); err != nil {
 		return "", client.IgnoreNotFound(err)
 	}
-	if !p.isOf(pv, name) || pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
+	retained := pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
+	held := contract.HeldPool{Node: h.Node, Pool: h.Pool, Path: h.Path}.String()
+	if !p.isOf(pv, name) || retained && pv.Annotations[contract.AnnHeldPool] == held {
 		return "", nil
 	}
-	notes := map[string]any{}
-	if pv.Annotations[contract.AnnPoolPolicy] == "" {
-		notes[contract.AnnPoolPolicy] = pv.Spec.PersistentVolumeReclaimPolicy
+	notes, spec := map[string]any{contract.AnnHeldPool: held}, map[string]any{}
+	if !retained {
+		spec["persistentVolumeReclaimPolicy"] = corev1.PersistentVolumeReclaimRetain
+		if pv.Annotations[contract.AnnPoolPolicy] == "" {
+			notes[contract.AnnPoolPolicy] = pv.Spec.PersistentVolumeReclaimPolicy
+		}
 	}
-	err = p.patchPV(ctx, pv, map[string]any{"annotations": notes},
-		map[string]any{"persistentVolumeReclaimPolicy": corev1.PersistentVolumeReclaimRetain})
+	err = p.patchPV(ctx, pv, map[string]any{"annotations": notes}, spec)
 	if err != nil && live.Permanent(err) {
 		return fmt.Sprintf("PV %s, which has the volumes of the pool, does not get the policy Retain, so that they go with "+
 			"its claim %s: %v", pv.Name, name, err), nil
@@ -51,12 +56,13 @@ func (p *Pass) isOf(pv *corev1.PersistentVolume, claim string) bool {
 	return ref != nil && ref.Namespace == p.Namespace && ref.Name == claim
 }
 
-// restore sets the reclaim policy that Guard noted. It does nothing unless the PV is bound to its
-// claim, and that is not being deleted: otherwise Retain stays, and an administrator decides.
+// restore sets the reclaim policy that Guard noted, and removes the notes. It does nothing unless the
+// PV is bound to its claim, and that is not being deleted: otherwise Retain stays, and an
+// administrator decides.
 func (p *Pass) restore(ctx context.Context, name string, h poolrecord.Holder) error {
 	pv, err := p.volume(ctx, h)
-	if pv == nil || err != nil || pv.Annotations[contract.AnnPoolPolicy] == "" || pv.Status.Phase != corev1.VolumeBound ||
-		!p.isOf(pv, name) {
+	if pv == nil || err != nil || pv.Status.Phase != corev1.VolumeBound || !p.isOf(pv, name) ||
+		pv.Annotations[contract.AnnPoolPolicy] == "" && pv.Annotations[contract.AnnHeldPool] == "" {
 		return err
 	}
 	claim := &corev1.PersistentVolumeClaim{}
@@ -65,10 +71,10 @@ func (p *Pass) restore(ctx context.Context, name string, h poolrecord.Holder) er
 		return client.IgnoreNotFound(err)
 	}
 	spec := map[string]any{}
-	if pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
+	if pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain && pv.Annotations[contract.AnnPoolPolicy] != "" {
 		spec["persistentVolumeReclaimPolicy"] = pv.Annotations[contract.AnnPoolPolicy]
 	}
-	return p.patchPV(ctx, pv, map[string]any{"annotations": map[string]any{contract.AnnPoolPolicy: nil}}, spec)
+	return p.patchPV(ctx, pv, map[string]any{"annotations": map[string]any{contract.AnnPoolPolicy: nil, contract.AnnHeldPool: nil}}, spec)
 }
 
 // volume reads the holder's PV from the API server, nil if there is none, or none is recorded.
