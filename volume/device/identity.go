@@ -27,8 +27,8 @@ func (v *view) identify(d *Device) {
 	d.ID, _ = identityIn(dir)
 	d.ID = ofPartition(d.ID, part)
 	d.Stack = v.stack(d.Number)
-	d.Joined = slices.ContainsFunc(numbers(filepath.Join(v.attributes(d.Number), "holders")), func(holder Number) bool {
-		return multipath(v.attributes(holder))
+	d.Joined = slices.ContainsFunc(numbers(filepath.Join(dir, "holders")), func(holder Number) bool {
+		return multipath(v.attributes(holder)) // of the disk: then a partition of it cannot be opened either
 	})
 	id := v.identity(d.Number)
 	if !id.Known() {

@@ -186,6 +186,17 @@ func TestStack(t *testing.T) {
 			t.Errorf("%s is known on other nodes as %q, want %q", name, got, want)
 		}
 	}
+	for name, want := range map[string]bool{"sda": true, "dm-0": false, "dm-1": false, "dm-3": false, "sdc": false, "sdc1": false, "vda": true} {
+		d := Device{Number: f.names[name]}
+		if f.view().identify(&d); d.Joined != want {
+			t.Errorf("dm-multipath joins %s with other paths: %v", name, d.Joined)
+		}
+	}
+	f.add("sda/sda1", part("1"))
+	d := Device{Number: f.names["sda1"]}
+	if f.view().identify(&d); !d.Joined || !d.Stack.Has(f.names["dm-1"]) || d.Stack.Has(f.names["dm-2"]) {
+		t.Errorf("a partition of a path: %+v", d)
+	}
 	f.loop("loop4", "broken", "2048")
 	if s := f.view().stack(f.names["sdc"]); s.Err == nil {
 		t.Error("a loop device cannot be read, and the Stack of a disk is complete")
