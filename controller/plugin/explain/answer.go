@@ -114,9 +114,11 @@ func (e *explanation) unknown() {
 	if len(e.answer.Nodes) == 0 { // no pool could have changed the answer
 		pools = ""
 	}
-	for _, reason := range []string{e.Class.Unknown, e.PV.Unknown, e.Nodes.Unknown, e.Agents.Unknown,
-		e.Events.Unknown, e.Users.Unknown, e.Capacities.Unknown, pools} {
-		if reason != "" {
+	told := map[string]bool{"": true}
+	for _, reason := range []string{e.Class.Unknown, e.PV.Unknown, e.Nodes.Unknown, e.Agents.Unknown, e.CSINodes.Unknown,
+		e.Events.Unknown, e.PVEvents.Unknown, e.NodeEvents.Unknown, e.Users.Unknown, e.Capacities.Unknown, pools} {
+		if !told[reason] {
+			told[reason] = true
 			e.add(Unknown, "", "unknown: %s", reason)
 		}
 	}

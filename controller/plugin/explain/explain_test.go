@@ -457,13 +457,15 @@ func TestNoCause(t *testing.T) {
 func TestUnknown(t *testing.T) {
 	const denied = "may not list it"
 	for name, deny := range map[string]func(f *Facts){
-		"nodes":      func(f *Facts) { f.Nodes = cluster.List[corev1.Node]{Unknown: denied} },
-		"agents":     func(f *Facts) { f.Agents = cluster.List[cluster.Agent]{Unknown: denied} },
-		"class":      func(f *Facts) { f.Class = cluster.Object[storagev1.StorageClass]{Unknown: denied} },
-		"capacities": func(f *Facts) { f.Capacities = cluster.List[storagev1.CSIStorageCapacity]{Unknown: denied} },
-		"pods":       func(f *Facts) { f.Users = cluster.List[corev1.Pod]{Unknown: denied} },
-		"events":     func(f *Facts) { f.Events = cluster.List[corev1.Event]{Unknown: denied} },
-		"PV":         func(f *Facts) { f.volume(); f.PV = cluster.Object[corev1.PersistentVolume]{Unknown: denied} },
+		"nodes":       func(f *Facts) { f.Nodes = cluster.List[corev1.Node]{Unknown: denied} },
+		"agents":      func(f *Facts) { f.Agents = cluster.List[cluster.Agent]{Unknown: denied} },
+		"class":       func(f *Facts) { f.Class = cluster.Object[storagev1.StorageClass]{Unknown: denied} },
+		"capacities":  func(f *Facts) { f.Capacities = cluster.List[storagev1.CSIStorageCapacity]{Unknown: denied} },
+		"pods":        func(f *Facts) { f.Users = cluster.List[corev1.Pod]{Unknown: denied} },
+		"csinodes":    func(f *Facts) { f.CSINodes = cluster.List[storagev1.CSINode]{Unknown: denied} },
+		"PV's events": func(f *Facts) { f.volume(); f.PVEvents = cluster.List[corev1.Event]{Unknown: denied} },
+		"events":      func(f *Facts) { f.Events = cluster.List[corev1.Event]{Unknown: denied} },
+		"PV":          func(f *Facts) { f.volume(); f.PV = cluster.Object[corev1.PersistentVolume]{Unknown: denied} },
 		"everything": func(f *Facts) {
 			*f = Facts{Now: now, Claim: f.Claim, Nodes: cluster.List[corev1.Node]{Unknown: denied}, Class: cluster.Object[storagev1.StorageClass]{Unknown: denied},
 				Agents: cluster.List[cluster.Agent]{Unknown: denied}, Capacities: cluster.List[storagev1.CSIStorageCapacity]{Unknown: denied}}
