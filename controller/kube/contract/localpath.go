@@ -12,6 +12,11 @@ import (
 const (
 	// patternParameter is the class parameter that names directories, a template.
 	patternParameter = "pathPattern"
+	// These are mode, owner and group of the directory, as templates; numbers are served.
+	permPattern, userPattern, groupPattern = "permPattern", "userPattern", "groupPattern"
+	// affinityParameter is the label of Nodes that the affinity of PVs requires. The policies of the
+	// agents read no Nodes, so that only the hostname is offered.
+	affinityParameter = "nodeAffinityKey"
 	// annVolumeType on a claim is local or hostPath. annDefaultVolumeType on a class
 	// is the same for claims without it.
 	annVolumeType        = "volumeType"
@@ -22,6 +27,11 @@ const (
 func checkLocalPath(claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) error {
 	if _, err := localVolume(claim, c); err != nil {
 		return err
+	}
+	if key, given := c.Parameters[affinityParameter]; given && key != corev1.LabelHostname {
+		return fmt.Errorf("class %q has the parameter %s: %q, and the agent pins PVs to %s alone; a class cannot be edited: "+
+			"delete it and create it again without the parameter, or keep the local-path provisioner for it",
+			c.Name, affinityParameter, key, corev1.LabelHostname)
 	}
 	_, err := patternNaming(c)
 	return err

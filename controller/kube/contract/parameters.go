@@ -87,6 +87,10 @@ var known = []struct {
 	{GIDParameter, HostPathClass | CSIClass | CSIRequest,
 		func(p *Parameters, text string) string { return parseID(&p.Spec.GID, text) }},
 	{SizeAttribute, InlineVolume, parseSize},
+	// Templates of the local-path provisioner, of which numbers are served.
+	{permPattern, HostPathClass, parseMode},
+	{userPattern, HostPathClass, func(p *Parameters, text string) string { return parseID(&p.Spec.UID, text) }},
+	{groupPattern, HostPathClass, func(p *Parameters, text string) string { return parseID(&p.Spec.GID, text) }},
 }
 
 // Parse parses parameters. The error names the parameter, its value and the accepted
