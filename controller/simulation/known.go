@@ -14,8 +14,7 @@ var known = []struct{ rule, text, why string }{
 	{"SILENT", "etcd was restored", "an event that is lost with etcd is not recorded again"},
 	{"SILENT", "and no agent runs on its node", "an agent is ready only if its pools are, so that a rollout ends where a disk is missing"},
 	{"ROLLOUT", "", "an agent is ready only if its pools are: that of a pool that moves to another path waits for the agents that wait for it"},
-	{"STUCK", "deleted by force", "a deletion by force waits for a Job that cannot unmount a disk"},
-	{"STUCK", "and nothing knows it", "a holder ends, unmounted, when the pods of an absent Node are gone, and its machine runs on"},
+	{"STUCK", "and nothing knows it", "a holder ends, unmounted, when the pods of an absent Node are gone, and its machine runs on; or by force, which the record knows"},
 	{"STUCK", "and no pool is to be there", "a pvcTemplate that is removed leaves its holder; or the disk waits for agents that a rollout does not replace"},
 	{"BUSY", "get configmaps", "what is kept for volumes is read and listed again at every pass"},
 }

@@ -65,6 +65,9 @@ type Desired struct {
 	// Deleted is true if the resource is deleted: then Reconcile does not wait for a node that is
 	// not ready, and a holder that may not end stays without an owner.
 	Deleted bool
+	// Forced is true if it is deleted by force: then a disk that a Job cannot unmount stays mounted
+	// until its node restarts.
+	Forced bool
 }
 
 // Count returns how many nodes are to offer the pools.

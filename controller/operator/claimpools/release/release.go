@@ -48,8 +48,10 @@ func (h Retired) about(cr *v1beta1.HostPathProvisioner) client.Object {
 // Deployment: the pod ends, and a Job unmounts. A holder that may not end stays.
 //
 // A node that does not exist has no mount, once its agents' pods are gone: a Node that is absent for
-// a moment has a machine that runs on, with its agent and the mount. Nothing is started on one that is not ready; if the
-// resource is deleted, the Deployment is deleted and the mount stays until the node restarts.
+// a moment has a machine that runs on, with its agent and the mount.
+//
+// Nothing is started on a node that is not ready; if the resource is deleted, the Deployment is
+// deleted and the mount stays until the node restarts.
 func (p *Pass) Retire(ctx context.Context, found *Result, h Retired,
 	w objects.Desired) error {
 	if h.Deployment != nil && h.Deployment.DeletionTimestamp != nil { // it is created again once it is gone
@@ -87,11 +89,13 @@ func (p *Pass) Retire(ctx context.Context, found *Result, h Retired,
 		p.Event(h.about(p.Resource), corev1.EventTypeWarning, events.PoolNotUnmounted,
 			fmt.Sprintf("node %s is not ready: %s stays mounted there until the node restarts", h.Node, h.Path))
 		return p.forget(ctx, h)
+	case h.Deployment == nil && w.Forced:
+		return nil
 	case h.Deployment == nil: // someone deleted it, and the Job needs it
 		found.addLeft(h.place() + ": its Deployment is created again, to unmount it")
 		return p.Apply(ctx, objects.Pool{Name: h.Pool, Path: h.Path}, h.Node)
 	}
-	left, err := p.unmount(ctx, h, node, job)
+	left, err := p.unmount(ctx, h, node, job, w)
 	if left != "" {
 		found.addLeft(left)
 	}
@@ -151,8 +155,8 @@ func (p *Pass) forget(ctx context.Context, h Retired) error {
 
 // unmount ends the pod, has a Job unmount the place, and then deletes the Deployment. It describes
 // what is left to do, or returns "".
-func (p *Pass) unmount(ctx context.Context, h Retired, node *corev1.Node,
-	job *batchv1.Job) (left string, err error) {
+func (p *Pass) unmount(ctx context.Context, h Retired, node *corev1.Node, job *batchv1.Job,
+	w objects.Desired) (left string, err error) {
 	if gone, err := p.scaleDown(ctx, h); err != nil || !gone {
 		return h.place() + ": the pod that holds it has to end", err
 	}
@@ -170,13 +174,13 @@ func (p *Pass) unmount(ctx context.Context, h Retired, node *corev1.Node,
 	case !metav1.IsControlledBy(job, h.Deployment): // of an earlier Deployment
 		return h.place() + ": an earlier Job has to go", p.remove(ctx, job)
 	default:
-		return p.outcome(ctx, h, job)
+		return p.outcome(ctx, h, job, w.Forced)
 	}
 	return h.place() + ": it is being unmounted", nil
 }
 
 // outcome handles a Job that unmounts the place.
-func (p *Pass) outcome(ctx context.Context, h Retired, job *batchv1.Job) (left string, err error) {
+func (p *Pass) outcome(ctx context.Context, h Retired, job *batchv1.Job, forced bool) (left string, err error) {
 	place := h.place()
 	how, at, message := jobResult(job)
 	switch how {
@@ -187,6 +191,11 @@ func (p *Pass) outcome(ctx context.Context, h Retired, job *batchv1.Job) (left s
 		why, err := p.failureOf(ctx, job, message)
 		if err != nil {
 			return "", err
+		}
+		if forced {
+			p.Event(h.Deployment, corev1.EventTypeWarning, events.PoolNotUnmounted, place+" stays mounted until the node "+
+				"restarts, because the resource is deleted by force: "+why)
+			return "", p.remove(ctx, h.Deployment) // the record keeps it for another resource
 		}
 		if p.Now().Sub(at.Time) > retryAfter {
 			p.Event(h.Deployment, corev1.EventTypeWarning, events.PoolNotUnmounted, place+": "+why+"; trying again")
