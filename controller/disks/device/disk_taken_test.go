@@ -103,8 +103,11 @@ func TestDiskNotTaken(t *testing.T) {
 	}{
 		"bound before": {dataAt, func(pv *corev1.PersistentVolume) { pv.Annotations[annBoundByController] = "yes" },
 			"the PV had a claim before, and the next one gets what is on its disk"},
-		"data elsewhere":                  {4<<20 + 8192, func(*corev1.PersistentVolume) {}, ""},
-		"the end, local-pv-provisioner's": {8<<20 - 4096, func(pv *corev1.PersistentVolume) { delete(pv.Annotations, contract.AnnNodeUID) }, ""},
+		"data elsewhere": {4<<20 + 8192, func(*corev1.PersistentVolume) {}, ""},
+		"the end, local-pv-provisioner's": {8<<20 - 4096, func(pv *corev1.PersistentVolume) {
+			delete(pv.Annotations, contract.AnnNodeUID)
+			pv.OwnerReferences = []metav1.OwnerReference{{Kind: "Node", Name: "n", UID: "node"}}
+		}, ""},
 		"a claim has it": {dataAt, func(pv *corev1.PersistentVolume) {
 			pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "a", Name: "c"}
 		}, ""},
