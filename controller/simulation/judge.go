@@ -161,6 +161,7 @@ func (j *judge) seenPV(x apiserver.Write) {
 	}
 	v.class = field(x.New, "spec", "storageClassName")
 	v.foreign = v.foreign || x.Old == nil && strings.HasPrefix(x.Name, "foreign-")
+	v.edited = v.edited || x.Old == nil && x.Who != "god" && field(x.New, "metadata", "annotations", contract.AnnCluster) == "" // a webhook
 	v.edited = v.edited || x.Old != nil && x.Who == "god" && !maps.Equal(notes(x.Old), notes(x.New))
 	v.policy = field(x.New, "spec", "persistentVolumeReclaimPolicy")
 	if !isOperator(x.Who) {

@@ -123,7 +123,7 @@ func (w *World) afterFaults() {
 			w.judge.blame("STUCK", "claim %s was deleted %s ago, and has the finalizers %v", c.Name, since(c.DeletionTimestamp), c.Finalizers)
 		case c.Status.Phase == corev1.ClaimLost && w.judge.keeps(c.UID):
 			w.judge.blame("STUCK", "claim %s is Lost, and its data is there", c.Name)
-		case c.Status.Phase != corev1.ClaimBound && !said[string(c.UID)] && *c.Spec.StorageClassName != rawClass:
+		case c.Status.Phase != corev1.ClaimBound && c.Status.Phase != corev1.ClaimLost && !said[string(c.UID)] && *c.Spec.StorageClassName != rawClass:
 			w.judge.blame("SILENT", "claim %s is %s, without an event%s", c.Name, c.Status.Phase, w.beside(&c))
 		}
 	}
