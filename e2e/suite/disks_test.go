@@ -78,13 +78,12 @@ func wantDiskPV(t *testing.T, n *harness.DiskNode, pv *corev1.PersistentVolume, 
 		t.Fatal(err)
 	}
 	capacity := pv.Spec.Capacity[corev1.ResourceStorage]
-	owner := metav1.GetControllerOf(pv)
 	got := ""
 	if pv.Spec.Local.FSType != nil {
 		got = *pv.Spec.Local.FSType
 	}
 	if pv.Name != "local-"+n.Node.Name+"-disk-1" || capacity.Value() != diskMiB<<20 || pv.Spec.Local.Path != path || got != fsType ||
-		owner == nil || owner.UID != node.UID || pv.Annotations["local-pv-provisioner.cybozu.io/fsType"] != fsType {
+		len(pv.OwnerReferences) > 0 || pv.Annotations["hostpath-provisioner.kubevirt.io/node-uid"] != string(node.UID) || pv.Annotations["local-pv-provisioner.cybozu.io/fsType"] != fsType {
 		t.Errorf("PV %+v", pv)
 	}
 }

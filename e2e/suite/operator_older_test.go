@@ -126,7 +126,7 @@ func (o *operated) takesOver(row olderInstallation) {
 		o.Error(err)
 	}
 	wantOurWebhook(o)
-	if rules, _, _ := unstructured.NestedSlice(o.get("rbac.authorization.k8s.io/v1/clusterroles", agents).Object, "rules"); len(rules) != 8 {
+	if rules, _, _ := unstructured.NestedSlice(o.get("rbac.authorization.k8s.io/v1/clusterroles", agents).Object, "rules"); len(rules) != 9 {
 		o.Errorf("%d rules: %v", len(rules), rules)
 	}
 	for kind, name := range map[string]string{"apps/v1/daemonsets": "hostpath-provisioner", "/v1/serviceaccounts": harness.Account,
