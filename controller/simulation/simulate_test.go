@@ -65,7 +65,7 @@ func TestSimulate(t *testing.T) {
 		replay(t, words)
 		return
 	}
-	seed, runs, steps := number(t, varSeed, 100), number(t, varRuns, 6), number(t, varSteps, 20)
+	seed, runs, steps := number(t, varSeed, 100), number(t, varRuns, 8), number(t, varSteps, 20)
 	minutes := number(t, varMinutes, 0)
 	if minutes > 0 {
 		steps = number(t, varSteps, 30)

@@ -150,15 +150,21 @@ func Slot(at, part int) string {
 }
 
 // Partition writes a partition table with so many partitions of one size. It returns false if the
-// device is in use.
+// device is in use, or has a table: another one would destroy what is on the partitions.
 func (n *Node) Partition(path string, parts int, owner string) bool {
 	return n.with(path, func(b *block) bool {
 		if !n.mayHold(b) || parts < 1 {
 			return false
 		}
 		b.disk.mu.Lock()
-		b.disk.table = slices.Repeat([]int64{(b.disk.Bytes/int64(parts) - firstPartition) &^ (1<<20 - 1)}, parts)
+		had := len(b.disk.table) > 0
+		if !had {
+			b.disk.table = slices.Repeat([]int64{(b.disk.Bytes/int64(parts) - firstPartition) &^ (1<<20 - 1)}, parts)
+		}
 		b.disk.mu.Unlock()
+		if had {
+			return false
+		}
 		n.write(b, Mark{tableAt, tableMagic, owner})
 		return true
 	})
