@@ -32,7 +32,7 @@ func tunes(_ *testing.T, o *operated) {
 	if pod := o.agentPod(); pod.Volumes[0].HostPath.Path != "/data/kubelet/plugins/csi-hostpath" {
 		o.Errorf("volumes %+v", pod.Volumes)
 	}
-	o.Eventually("rules of the migration", func() error { return o.hasRules(12) })
+	o.Eventually("rules of the migration", func() error { return o.hasRules(13) })
 	o.tune(`{"data":{"HPP_OVERCOMMIT":null,"HPP_RESERV":"1Gi"}}`)
 	o.await("TTT", "SettingInvalid", `HPP_RESERV is "1Gi"; there is no such setting`)
 	o.Eventually("both events", func() error {
@@ -58,7 +58,7 @@ func tunes(_ *testing.T, o *operated) {
 		if o.hasVariables("HPP_RESERVE=1Gi") == nil || o.agentPod().Volumes[0].HostPath.Path != "/var/lib/kubelet/plugins/csi-hostpath" {
 			return errors.New("they are there")
 		}
-		return o.hasRules(8)
+		return o.hasRules(9)
 	})
 	o.healthy()
 }
