@@ -210,7 +210,9 @@ func (j *judge) volumeOf(x apiserver.Write) *volume {
 	if i := j.world.inst.Load(); i != nil {
 		at.policy = field(x.New, "spec", "persistentVolumeReclaimPolicy")
 		i.locate(x.Who, &at)
-		i.settingOf(&at)
+		if strings.HasPrefix(x.Who, "agent/") { // people apply PVs with any policy
+			i.settingOf(&at)
+		}
 	}
 	return &at
 }

@@ -111,8 +111,8 @@ func (n *node) real(disk, path string) string {
 	return filepath.Join(n.dir(first), rest)
 }
 
-// disks provisions the disks for which pods wait, and removes those whose claims are gone: mounted or
-// not, their data goes.
+// disks provisions the disks for which pods wait, and removes those whose claims are gone, by the
+// policy of their PVs: mounted or not, their data goes.
 func (i *installed) disks(all *objects) {
 	for _, pod := range all.pods.Items {
 		for _, v := range pod.Spec.Volumes {
@@ -127,7 +127,8 @@ func (i *installed) disks(all *objects) {
 	}
 	for k := range all.volumes.Items {
 		pv := &all.volumes.Items[k]
-		if of := pv.Spec.CSI; of != nil && of.Driver == diskDriver && pv.Status.Phase == corev1.VolumeReleased && pv.DeletionTimestamp == nil {
+		if of := pv.Spec.CSI; of != nil && of.Driver == diskDriver && pv.Status.Phase == corev1.VolumeReleased &&
+			pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete && pv.DeletionTimestamp == nil {
 			dir := i.node(of.VolumeAttributes["node"]).real(pv.Name, "")
 			for _, e := range must1(os.ReadDir(dir)) {
 				must(os.RemoveAll(filepath.Join(dir, e.Name())))
