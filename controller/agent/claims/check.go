@@ -182,8 +182,8 @@ func AnnotationIgnored(className string) (topic, message string) {
 
 func pvMissing(pv string) (topic, message string) {
 	return topicPVMissing, fmt.Sprintf(
-		"spec.volumeName names PV %q, which does not exist, so this claim waits for it: restore that PV, "+
-			"or delete this claim and create it again without volumeName for a new, empty volume", pv)
+		"spec.volumeName names PV %q, which does not exist, so this claim waits for it: restore that PV. "+
+			"Its volume may still be on a node: kubectl hpp explain says where", pv)
 }
 
 // tooLarge returns the message of the event about a claim that requests more than any node

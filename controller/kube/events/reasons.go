@@ -127,7 +127,7 @@ var reasons = []Reason{
 		Action: "delete the old claim, or apply `manifests/examples/populators`"},
 	{Name: VolumeMissing, Type: "Warning", Object: "PV",
 		When:   "the directory of the volume was removed while its disk is mounted",
-		Action: "restore it from a backup, or delete the claim"},
+		Action: "restore it from a backup; [the runbook](../runbooks/HPPVolumesMissing.md) has what to look for before it is given up"},
 	{Name: VolumeNodeGone, Type: "Warning", Object: "PV and claim",
 		When: "the operator found the volume's node gone for the grace period, or made again without the volume, and the " +
 			"volume is kept",
