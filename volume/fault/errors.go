@@ -95,8 +95,7 @@ type SpaceError struct {
 // Error gives the numbers in bytes, or says that inodes are missing.
 func (e *SpaceError) Error() string {
 	if e.NoInodes {
-		return fmt.Sprintf("%v: its filesystem has no free inodes; remove files, or create the filesystem again with "+
-			"more inodes", ErrNoSpace)
+		return fmt.Sprintf("%v: its filesystem has no free inodes; remove files, or move volumes to another pool", ErrNoSpace)
 	}
 	return fmt.Sprintf("%v: wanted %d bytes, %d of %d available",
 		ErrNoSpace, e.Wanted, e.Available, e.Total)

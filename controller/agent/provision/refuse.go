@@ -97,7 +97,7 @@ func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
 	case errors.As(err, &space) && space.NoInodes:
 		return &refusal{reason: refusedSpace, temporary: true, message: fmt.Sprintf(
 			"node %s: the filesystem of %s has no free inodes, so no volume can be created there, however small: "+
-				"remove files there, create the filesystem again with more inodes, or choose another node", c.Info.Name(),
+				"remove files there, or choose another node", c.Info.Name(),
 			pool.Path())}
 	case errors.As(err, &space):
 		exact := fmt.Sprintf(", available %d", space.Available)
