@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
-	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/trash"
 )
@@ -91,15 +89,8 @@ func (p *Pool) undecided(names []string) map[string]error {
 	why := fmt.Errorf("it has no record, and may be the volume of one of %d that cannot be read (%s): "+
 		"bring that record back, or move the entry out of the trash", len(damaged), damaged[0])
 	kept := map[string]error{}
-	for _, name := range names {
-		if !strings.HasSuffix(name, record.Suffix) && !slices.Contains(names, name+record.Suffix) &&
-			!file.IsTemporary(name) {
-			kept[name] = why
-		}
-	}
-	for _, r := range p.records.InTrash() {
-		delete(kept, r.Trash)
-		delete(kept, r.Returning)
+	for _, name := range record.Lone(names, slices.Values(p.records.InTrash())) {
+		kept[name] = why
 	}
 	return kept
 }

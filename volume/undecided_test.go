@@ -67,6 +67,7 @@ func TestEmptyRecordBesideTheTrash(t *testing.T) {
 	write(t, filepath.Join(path, records, "v"),
 		`{"version":1,"name":"v","state":"bound","bytes":1,"pv":"pv-v","trash":"GONE"}`)
 	write(t, filepath.Join(path, trash, "GONE/data"), "set aside")
+	write(t, filepath.Join(path, trash, ".new-note"), "a note that was being written")
 	p := opened(t, volume.Config{Path: path})
 	if len(p.Damaged()) > 0 || there(filepath.Join(path, records, "new")) {
 		t.Errorf("damaged: %q", p.Damaged())

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
+	"maps"
 	"strings"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
@@ -86,27 +88,42 @@ func (all *Loaded) findInTrash(d Dirs) error {
 		}
 		all.Records[name] = r
 	}
-	all.keepUnwritten(trash, entries)
+	all.keepUnwritten(trash)
 	return nil
 }
 
 // keepUnwritten counts the records without content as damaged if the trash has an entry without any
 // record: the entry may be the volume of one of them.
-func (all *Loaded) keepUnwritten(trash []string, entries map[string]bool) {
-	for _, r := range all.Records {
-		delete(entries, r.Trash)
-		delete(entries, r.Returning)
-	}
-	for _, id := range trash {
-		if strings.HasSuffix(id, Suffix) || !entries[id] || entries[id+Suffix] {
-			continue
-		}
-		for _, name := range all.Unwritten {
-			all.Damaged[name] = fmt.Errorf("%w: it is empty, and trash/%s has no record", fault.ErrDamaged, id)
-		}
-		all.Unwritten = nil
+func (all *Loaded) keepUnwritten(trash []string) {
+	lone := Lone(trash, maps.Values(all.Records))
+	if len(lone) == 0 {
 		return
 	}
+	for _, name := range all.Unwritten {
+		all.Damaged[name] = fmt.Errorf("%w: it is empty, and trash/%s has no record", fault.ErrDamaged, lone[0])
+	}
+	all.Unwritten = nil
+}
+
+// Lone returns the entries without any record among the names in a trash, in their order: none of
+// the records names them, and there is no record beside them. If a record of the pool cannot be read,
+// they may be its volume.
+func Lone(trash []string, records iter.Seq[Record]) (entries []string) {
+	named := map[string]bool{}
+	for r := range records {
+		named[r.Trash], named[r.Returning] = true, true
+	}
+	for _, name := range trash {
+		if id, is := strings.CutSuffix(name, Suffix); is {
+			named[id] = true
+		}
+	}
+	for _, name := range trash {
+		if !named[name] && !strings.HasSuffix(name, Suffix) && !file.IsTemporary(name) {
+			entries = append(entries, name)
+		}
+	}
+	return entries
 }
 
 // unwritten reports whether a record has no content, and nothing is in place of
