@@ -35,8 +35,15 @@ func (r *Release) writeManifests(ctx context.Context, work, files string) error 
 	if err := errors.Join(install(ctx, bin, kustomizeTool), os.Mkdir(work, 0o755)); err != nil {
 		return err
 	}
+	// A file that removes objects names the image, too: a file of a release has no placeholder.
+	images := fmt.Sprintf("images:\n  - name: %s\n    newName: %s\n    digest: %s\n", placeholder, r.Repository, r.Digest)
+	component, err := filepath.Rel(work, filepath.Join(r.Root, "manifests", "uninstall", "keep"))
+	if err != nil {
+		return err
+	}
+	keep := fmt.Sprintf("components: [%s]\n", component) + images
 	for _, form := range Forms {
-		overlay := fmt.Sprintf("images:\n  - name: %s\n    newName: %s\n    digest: %s\n", placeholder, r.Repository, r.Digest)
+		overlay := images
 		if form == "operator" {
 			overlay += operatorImage + fmt.Sprintf(operatorRunbooks, r.page(runbooks+"%s.md"))
 		}
@@ -46,15 +53,11 @@ func (r *Release) writeManifests(ctx context.Context, work, files string) error 
 		if slices.Contains(whole, form) {
 			continue
 		}
-		from, keep := form, "components: [%s]\n"
+		from := form
 		if form == "csi-sidecars" { // the same objects, but for the DaemonSet's second container
 			from = "csi"
 		}
-		component, err := filepath.Rel(work, filepath.Join(r.Root, "manifests", "uninstall", "keep"))
-		if err != nil {
-			return err
-		}
-		if err := r.render(ctx, bin, work, from, fmt.Sprintf(keep, component), filepath.Join(files, "uninstall-"+fileOf(form)),
+		if err := r.render(ctx, bin, work, from, keep, filepath.Join(files, "uninstall-"+fileOf(form)),
 			r.uninstallHeadOf(form)); err != nil {
 			return err
 		}
