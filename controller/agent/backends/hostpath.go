@@ -84,7 +84,8 @@ func (h hostPath) Missing(sc *storagev1.StorageClass) string {
 // GivesBack keeps a claim that an annotation places: the library would write its
 // prepared copy to the API server.
 func (h hostPath) GivesBack(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass, w Why) bool {
-	return w.NoSpace && contract.Delayed(sc) && (!h.ByAnnotation || !contract.NamesNode(claim))
+	_, by := contract.NodeOf(claim, sc)
+	return w.NoSpace && contract.Delayed(sc) && by != contract.AnnProvisionOnNode
 }
 
 func (h hostPath) NewPV(m Made) *corev1.PersistentVolume {

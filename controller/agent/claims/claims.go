@@ -149,23 +149,22 @@ func (c *Claims) RunRetries(ctx context.Context) { c.retries.run(ctx) }
 // binds on first use has its node. It binds such a claim only to its own PV (FindMatchingVolume in
 // k8s.io/component-helpers/storage/volume), so the library need not wait for it.
 //
-// The other is the selected node, if an annotation places the claim.
-// That annotation has no effect unless the dialect of the provisioner has it.
+// The other is the selected node, if the user's annotation places the claim.
 //
 // Neither is written to the API server.
 //
 // prepare does not change its argument, which may be in a cache.
-func prepare(claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass, dialect contract.Dialect,
+func prepare(claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass,
 	node string) *corev1.PersistentVolumeClaim {
 	out := contract.Slim(claim)
 	if c == nil || claim.Spec.VolumeName != "" {
 		return out
 	}
-	switch placed := dialect.ByAnnotation && contract.NamesNode(out); {
-	case placed && contract.Delayed(c):
+	switch named, by := contract.NodeOf(out, c); {
+	case by == contract.AnnProvisionOnNode && contract.Delayed(c):
 		out.Annotations[contract.AnnSelectedNode] = node
-	case placed:
-	case !contract.Delayed(c) || out.Annotations[contract.AnnSelectedNode] != node:
+	case by == contract.AnnProvisionOnNode:
+	case !contract.Delayed(c) || named != node:
 		return out
 	}
 	out.Annotations[contract.AnnStorageProvisioner] = c.Provisioner

@@ -188,7 +188,7 @@ func (f *filter) apply(e watch.Event) (watch.Event, bool) {
 			e.Type = watch.Modified
 		}
 		c := f.placer.class(contract.Of(claim))
-		out := prepare(claim, c, f.placer.dialectOf(c), f.placer.node)
+		out := prepare(claim, c, f.placer.node)
 		f.passed[claim.UID] = out
 		if out.Annotations[contract.AnnStorageProvisioner] != claim.Annotations[contract.AnnStorageProvisioner] {
 			f.early[claim.UID] = struct{}{}

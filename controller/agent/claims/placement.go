@@ -49,15 +49,6 @@ type placer struct {
 	isLocalPV func(pv string) bool
 }
 
-// dialectOf returns the dialect of the class's provisioner, the zero Dialect if there is none.
-// The class may be nil.
-func (p *placer) dialectOf(c *storagev1.StorageClass) contract.Dialect {
-	if c == nil {
-		return contract.Dialect{}
-	}
-	return p.dialects[c.Provisioner]
-}
-
 // place returns the placement of the claim. It is pure except for the three lookups of the placer.
 // A claim that a populator fills is remote until it has a PV of this node.
 func (p *placer) place(claim *corev1.PersistentVolumeClaim) placement {
@@ -80,7 +71,8 @@ func (p *placer) place(claim *corev1.PersistentVolumeClaim) placement {
 		return remote
 	}
 	where := placeUnbound(dialect, p.node, claim, c)
-	waits := claim.Spec.VolumeName == "" && claim.Annotations[contract.AnnSelectedNode] == ""
+	named, _ := contract.NodeOf(claim, c)
+	waits := claim.Spec.VolumeName == "" && named == ""
 	switch {
 	case waits && (where == remote || where == unscheduled) && !p.offered(c):
 		return unserved
@@ -100,22 +92,19 @@ func waitsForPV(claim *corev1.PersistentVolumeClaim) bool {
 // class c exists. With the zero Dialect only the scheduler chooses the node, as for any CSI driver.
 func placeUnbound(d contract.Dialect, node string, claim *corev1.PersistentVolumeClaim,
 	c *storagev1.StorageClass) placement {
-	wanted, chosen := "", claim.Annotations[contract.AnnSelectedNode]
-	if d.ByAnnotation {
-		wanted = claim.Annotations[contract.AnnProvisionOnNode]
-	}
+	named, by := contract.NodeOf(claim, c)
 	switch {
-	case wanted == node, wanted == "" && chosen == node:
+	case named == node:
 		return local
-	case d.OnlyNode && wanted == "" && chosen == "" && !contract.Delayed(c):
+	case d.OnlyNode && named == "" && !contract.Delayed(c):
 		return local // also bound, although its PV may not be in memory yet
 	case waitsForPV(claim):
 		return remoteByPV
 	case claim.Spec.VolumeName != "":
 		return remote
-	case wanted != "":
+	case by == contract.AnnProvisionOnNode:
 		return remoteByAnnotation
-	case chosen != "":
+	case named != "":
 		return remoteByScheduler
 	case contract.Delayed(c):
 		return remote

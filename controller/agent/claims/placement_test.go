@@ -12,7 +12,7 @@ import (
 
 func testPlacer() *placer {
 	return &placer{node: "node-01", class: classtest.Class,
-		dialects:  map[string]contract.Dialect{contract.HostPathProvisioner: {ByAnnotation: true}, contract.CSIProvisioner: {}, contract.SingleNodeProvisioner: {ByAnnotation: true, OnlyNode: true}},
+		dialects:  map[string]contract.Dialect{contract.HostPathProvisioner: {ByAnnotation: true}, contract.CSIProvisioner: {}, contract.SingleNodeProvisioner: {ByAnnotation: true, OnlyNode: true}, contract.LocalPathProvisioner: {}},
 		offered:   func(*storagev1.StorageClass) bool { return true },
 		published: contract.CSIProvisioner,
 		isLocalPV: func(pv string) bool { return pv == "pv-here" }}
@@ -50,6 +50,8 @@ func TestPlace(t *testing.T) {
 		{"only node, waits for its pod", "single-wait", "", nil, remote},
 		{"only node, chosen", "single-wait", "", []string{chosen, "node-01"}, local},
 		{"only node, chosen for another", "single-wait", "", []string{chosen, "node-02"}, remoteByScheduler},
+		{"local-path has no annotation of users", "local-path", "", []string{on, "node-09", chosen, "node-01"}, local},
+		{"local-path, annotated for this node, waits for its pod", "local-path", "", []string{on, "node-01"}, remote},
 		{"CSI, chosen", "csi", "", []string{chosen, "node-01"}, local},
 		{"CSI, chosen for another", "csi", "", []string{chosen, "node-02"}, remoteByScheduler},
 		{"CSI, waits for its pod", "csi", "", nil, unchosen},
@@ -163,7 +165,7 @@ func TestPrepare(t *testing.T) {
 		before := in.DeepCopy()
 		for range 2 { // a claim may pass twice
 			sc := classtest.Class(row.class)
-			out := prepare(in, sc, testPlacer().dialectOf(sc), "node-01")
+			out := prepare(in, sc, "node-01")
 			if out.Annotations[chosen] != row.chosen || out.Annotations[by] != row.by {
 				t.Errorf("%s: annotations %v", row.what, out.Annotations)
 			}

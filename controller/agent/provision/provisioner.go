@@ -74,7 +74,7 @@ func (c *Controller) Provision(ctx context.Context,
 		return c.failed(b, o, r)
 	}
 	c.Changed(pool)
-	if !b.Dialect.ByAnnotation && contract.NamesNode(o.PVC) {
+	if _, by := contract.NodeOf(o.PVC, o.StorageClass); by != contract.AnnProvisionOnNode && contract.NamesNode(o.PVC) {
 		topic, message := claims.AnnotationIgnored(contract.Of(o.PVC))
 		c.Events.Note(ctx, events.Claim(o.PVC), topic, events.AnnotationIgnored, message)
 	}

@@ -16,7 +16,8 @@ import (
 
 // Class returns one of the classes that tests use, by its name: wait, now and unset get hostPath
 // PVs, single and single-wait those of the provisioner for one node; csi, csi-fast, csi-now and
-// csi-unset get CSI PVs; theirs is another provisioner's. It returns nil for any other name.
+// csi-unset get CSI PVs; local-path is one of rancher.io/local-path, theirs another provisioner's. It
+// returns nil for any other name.
 func Class(name string) *storagev1.StorageClass {
 	wait, now := storagev1.VolumeBindingWaitForFirstConsumer, storagev1.VolumeBindingImmediate
 	c := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: contract.HostPathProvisioner}
@@ -39,6 +40,8 @@ func Class(name string) *storagev1.StorageClass {
 		c.Provisioner, c.VolumeBindingMode = contract.SingleNodeProvisioner, &now
 	case "single-wait":
 		c.Provisioner, c.VolumeBindingMode = contract.SingleNodeProvisioner, &wait
+	case "local-path":
+		c.Provisioner, c.VolumeBindingMode = contract.LocalPathProvisioner, &wait
 	case "theirs":
 		c.Provisioner, c.VolumeBindingMode = "example.com/other", &now
 	default:

@@ -95,7 +95,7 @@ func parseDialects(text string, key func(Dialect) string) (named []Dialect, err 
 // ParametersOf parses the parameters of a class. The error names the class and the parameter.
 func ParametersOf(c *storagev1.StorageClass) (Parameters, error) {
 	source := CSIClass // the driver's name can be configured
-	if isDialect(c.Provisioner) {
+	if DialectOf(c.Provisioner) != nil {
 		source = HostPathClass
 	}
 	p, err := source.Parse(c.Parameters)
@@ -105,9 +105,18 @@ func ParametersOf(c *storagev1.StorageClass) (Parameters, error) {
 	return p, nil
 }
 
-func isDialect(provisioner string) bool {
-	return provisioner == HostPathProvisioner ||
-		slices.ContainsFunc(others, func(d Dialect) bool { return d.Provisioner == provisioner })
+// DialectOf returns the dialect of a provisioner that makes hostPath PVs, nil for another one and
+// for a CSI driver. That of HostPathProvisioner is the one without prefix.
+func DialectOf(provisioner string) *Dialect {
+	if provisioner == HostPathProvisioner {
+		own := Own(false)
+		return &own
+	}
+	i := slices.IndexFunc(others, func(d Dialect) bool { return d.Provisioner == provisioner })
+	if i < 0 {
+		return nil
+	}
+	return &others[i]
 }
 
 // CSIModes are the access modes of claims that get CSI PVs. The scheduler and the

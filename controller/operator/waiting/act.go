@@ -117,15 +117,10 @@ func placeOf(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) (p
 	if claim.Spec.VolumeName != "" || claim.DeletionTimestamp != nil || contract.Populated(claim) {
 		return place{}, false
 	}
-	p = place{claim: claim.UID, node: contract.Bounded(claim.Annotations[contract.AnnSelectedNode]), chosen: true}
-	switch sc.Provisioner {
-	case contract.HostPathProvisioner:
-		if named := claim.Annotations[contract.AnnProvisionOnNode]; named != "" {
-			p.node, p.chosen = contract.Bounded(named), false
-		}
-	case contract.CSIProvisioner:
-	default:
+	if sc.Provisioner != contract.HostPathProvisioner && sc.Provisioner != contract.CSIProvisioner {
 		return place{}, false
 	}
+	node, by := contract.NodeOf(claim, sc)
+	p = place{claim: claim.UID, node: contract.Bounded(node), chosen: by != contract.AnnProvisionOnNode}
 	return p, p.node != "" || !contract.Delayed(sc)
 }

@@ -46,7 +46,7 @@ func (f *Facts) class(c *storagev1.StorageClass) []finding {
 	bad := func(v Verdict, fix, format string, args ...any) []finding {
 		return []finding{{v, "class " + c.Name, fmt.Sprintf(format, args...), fix}}
 	}
-	dialect := cluster.DialectOf(c.Provisioner) != nil
+	dialect := contract.DialectOf(c.Provisioner) != nil
 	if _, err := contract.ParametersOf(c); err != nil {
 		return bad(Critical, "", "%v", err)
 	}
@@ -226,7 +226,7 @@ func claims(f *Facts) []finding {
 		if claim.Spec.VolumeName != "" || class == nil || !f.Ours(class.Provisioner) || contract.Populated(claim) {
 			continue
 		}
-		node, by := cluster.ChosenNode(claim, class.Provisioner)
+		node, by := contract.NodeOf(claim, class)
 		object := "claim " + claim.Namespace + "/" + claim.Name
 		switch fix := fmt.Sprintf("kubectl -n %s annotate pvc %s %s-", claim.Namespace, claim.Name, by); {
 		case node == "" && contract.Delayed(class): // it waits for a pod

@@ -103,11 +103,7 @@ func (f *Facts) node() string {
 
 // chosenNode returns the node that was chosen for the claim, and the annotation that names it.
 func (f *Facts) chosenNode() (node, by string) {
-	provisioner := ""
-	if f.Class.It != nil {
-		provisioner = f.Class.It.Provisioner
-	}
-	return cluster.ChosenNode(&f.Claim, provisioner)
+	return contract.NodeOf(&f.Claim, f.Class.It)
 }
 
 func (f *Facts) nodeNamed(name string) *corev1.Node {
@@ -120,12 +116,12 @@ func (f *Facts) byAnnotation() bool {
 	if f.Class.It == nil {
 		return false
 	}
-	d := cluster.DialectOf(f.Class.It.Provisioner)
+	d := contract.DialectOf(f.Class.It.Provisioner)
 	return d != nil && d.ByAnnotation
 }
 
 // isDialect reports whether a provisioner makes hostPath PVs, and none of a CSI driver.
-func isDialect(provisioner string) bool { return cluster.DialectOf(provisioner) != nil }
+func isDialect(provisioner string) bool { return contract.DialectOf(provisioner) != nil }
 
 // serving returns the agents that could serve the claim: the one of its node, or all of its
 // provisioner if it has none, or one that does not exist. If its PV is lost, any agent could have

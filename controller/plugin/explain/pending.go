@@ -159,7 +159,7 @@ func (e *explanation) supported() bool {
 		return false
 	}
 	var err error
-	if d := cluster.DialectOf(c.Provisioner); d != nil {
+	if d := contract.DialectOf(c.Provisioner); d != nil {
 		err = d.Check(&e.Claim, c)
 	} else {
 		err = contract.CheckSupported(&e.Claim, contract.CSIModes)
@@ -189,7 +189,7 @@ func (e *explanation) place() bool {
 
 // onlyNode reports whether a claim without a node is that of the cluster's only one.
 func (e *explanation) onlyNode() bool {
-	d := cluster.DialectOf(e.Class.It.Provisioner)
+	d := contract.DialectOf(e.Class.It.Provisioner)
 	return d != nil && d.OnlyNode
 }
 

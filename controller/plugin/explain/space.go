@@ -9,7 +9,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/advice"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/agents"
-	"kubevirt.io/hostpath-provisioner/controller/plugin/cluster"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -108,7 +107,7 @@ func (e *explanation) report(j *Node, byName bool) (most *inspect.Report, asked 
 func (e *explanation) hostPathPool(p *agents.Pools) func(*inspect.Report) bool {
 	const named = "hostpath" // the agent's name for the pool in PV_DIR, unless DATADIR names that, too
 	is := func(r *inspect.Report) bool { return r.Pool.Path == p.Agent.PVDir || r.Pool.Name == named }
-	if cluster.DialectOf(e.Class.It.Provisioner).PathParameter != "" || p.Agent.PVDir == "" &&
+	if contract.DialectOf(e.Class.It.Provisioner).PathParameter != "" || p.Agent.PVDir == "" &&
 		!slices.ContainsFunc(p.Reports, func(r inspect.Report) bool { return is(&r) }) {
 		return func(*inspect.Report) bool { return true } // its settings are not all in its pod
 	}
