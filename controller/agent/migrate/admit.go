@@ -182,7 +182,7 @@ func (m *Migrator) prepare(ctx context.Context, f candidate) (candidate, error) 
 	if pv == nil {
 		return f, errCancelled
 	}
-	if f = m.node(ctx).candidate(m.subject(ctx, pv, true)); f.Verdict != Ready {
+	if f = m.node(ctx, true).candidate(m.subject(ctx, pv, true)); f.Verdict != Ready {
 		klog.FromContext(ctx).V(2).Info("Cannot migrate a PV now", "PV", f.PV, "verdict", f.Verdict, "why", f.Reason)
 		return f, errCancelled
 	}

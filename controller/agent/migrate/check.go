@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -13,9 +15,14 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
+	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
+
+// servedFor is how long it counts in a plan that CSI PVs can be used on the node. It is read again
+// before a migration begins.
+var servedFor = timing.Scaled(time.Minute)
 
 // candidate is a PV of this node with its verdict.
 type candidate struct {
@@ -43,7 +50,7 @@ func (m *Migrator) check(ctx context.Context) (all []candidate) {
 	if m.Mode == settings.MigrateOff {
 		return all
 	}
-	moving, n := len(all), m.node(ctx)
+	moving, n := len(all), m.node(ctx, false)
 	for _, pv := range slices.Concat(m.PVs.All(), m.PVs.Migratable()) {
 		if open[pv.Name] {
 			continue
@@ -124,9 +131,20 @@ func mountedAt(pool *volume.Pool, v volume.Volume) (at string, err error) {
 	return at, err
 }
 
-// node reads whether CSI PVs can be used on this node. Pods are read when a verdict needs them.
-func (m *Migrator) node(ctx context.Context) *node {
-	return &node{mode: m.Mode, driver: m.Driver, name: m.Node, used: m.Used, pvs: m.PVs, unserved: m.unserved(ctx),
+// node returns the state of node and cluster, which is read when a verdict needs it: most checks find
+// nothing to migrate. With fresh it is read from the API server; else it may be servedFor old.
+func (m *Migrator) node(ctx context.Context, fresh bool) *node {
+	unserved := sync.OnceValue(func() error {
+		if !fresh && time.Since(m.served) < servedFor {
+			return nil
+		}
+		err := m.unserved(ctx)
+		if m.served = time.Now(); err != nil {
+			m.served = time.Time{}
+		}
+		return err
+	})
+	return &node{mode: m.Mode, driver: m.Driver, name: m.Node, used: m.Used, pvs: m.PVs, unserved: unserved,
 		localUser: m.localUsers(ctx), remoteUser: m.remoteUsers(ctx)}
 }
 

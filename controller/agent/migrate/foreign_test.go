@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -121,10 +122,11 @@ func TestRecordOfBeforeStays(t *testing.T) {
 	}
 }
 
-// A plan of many PVs lists their claims once a namespace and minute, and does not read each.
+// A plan of many PVs lists their claims once a namespace and minute, and does not read each. It reads
+// the driver's objects once a minute, and not at all if nothing could be migrated.
 func TestRequestsOfAPlan(t *testing.T) {
 	m, pvs := foreign(t, 50)
-	m.Mode = settings.MigratePlan
+	m.Mode, m.served = settings.MigratePlan, time.Time{}
 	c := m.Client.(apitest.Lister)
 	c.ClearActions()
 	for range 2 {
@@ -136,13 +138,19 @@ func TestRequestsOfAPlan(t *testing.T) {
 	}
 	requests := map[string]int{}
 	for _, a := range c.Actions() {
-		if a.GetResource().Resource == "persistentvolumeclaims" {
-			requests[a.GetVerb()]++
-		}
+		requests[a.GetVerb()+" "+a.GetResource().Resource]++
 	}
-	if len(requests) != 1 || requests["list"] != 1 {
-		t.Errorf("two checks of %d PVs made %v requests for claims", len(pvs.all), requests)
+	if requests["list persistentvolumeclaims"] != 1 || requests["get persistentvolumeclaims"] != 0 || requests["get csinodes"] != 1 ||
+		requests["get csidrivers"] != 1 {
+		t.Errorf("two checks of %d PVs made the requests %v", len(pvs.all), requests)
 	}
+	every := pvs.all
+	pvs.all, m.served = nil, time.Time{}
+	c.ClearActions()
+	if m.check(t.Context()); len(c.Actions()) > 0 {
+		t.Errorf("a check of no PV made the requests %v", c.Actions())
+	}
+	pvs.all = every
 	// Before it begins, the claim is read from the API server.
 	m.Mode, m.Events = settings.MigrateRun, &warnings{Events: m.Events}
 	pvs.all = pvs.all[:1]

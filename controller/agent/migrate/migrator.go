@@ -82,6 +82,7 @@ type Migrator struct {
 	claims   cache.Store             // set by Run
 	refusals map[string]refusal      // by the PV's name; only Run uses it
 	listed   map[string]listedClaims // by namespace; only Run uses it
+	served   time.Time               // when CSI PVs could be used here last; only Run uses it
 	wake     chan struct{}
 	report   atomic.Pointer[Report]
 	// stranded is why the migrations past their point of no return cannot be finished by

@@ -151,7 +151,7 @@ func (m *Migrator) cutOver(ctx context.Context, j *job, pv *corev1.PersistentVol
 		return m.cancel(ctx, j, pv, "the PV was edited")
 	}
 	s := m.subject(ctx, pv, true)
-	if to, _, verdict, reason := m.node(ctx).verdict(s); verdict != Ready || to != j.to {
+	if to, _, verdict, reason := m.node(ctx, true).verdict(s); verdict != Ready || to != j.to {
 		return m.cancel(ctx, j, pv, fmt.Sprintf("%s: %s", verdict, reason))
 	}
 	switch {

@@ -71,7 +71,7 @@ func begun(t *testing.T, edit func(*corev1.PersistentVolume)) (*Migrator, *job) 
 		t.Fatal(err)
 	}
 	m.claims = cache.NewStore(cache.MetaNamespaceKeyFunc)
-	f := m.node(t.Context()).candidate(m.subject(t.Context(), older(), true))
+	f := m.node(t.Context(), true).candidate(m.subject(t.Context(), older(), true))
 	if f.Verdict != Ready {
 		t.Fatalf("%s: %s", f.Verdict, f.Reason)
 	}

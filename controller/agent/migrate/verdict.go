@@ -46,8 +46,8 @@ type node struct {
 	mode   settings.MigrateMode
 	driver string
 	name   string // the Node's
-	// unserved is why no CSI PV can be used on the node now, or nil.
-	unserved error
+	// unserved returns why no CSI PV can be used on the node now, or nil. It may ask the API server.
+	unserved func() error
 	used     bool // migrate volumes that pods use, too
 	pvs      Provisioners
 	// localUser returns a pod of this node that uses a claim, or "".
@@ -70,7 +70,7 @@ type Provisioners interface {
 }
 
 // verdict decides whether a PV may be migrated, and returns the PV that replaces it,
-// nil if it may not. It asks no API server.
+// nil if it may not. It asks the API server only if the migration could begin but for its answer.
 func (n *node) verdict(s subject) (to string, next *corev1.PersistentVolume, verdict Verdict, reason string) {
 	to, err := target(n.mode, s.pv)
 	moved := s.v.Migration.Finished() != nil
@@ -247,8 +247,10 @@ func (s *subject) check() error {
 
 // waits returns why the PV cannot be migrated now, or "".
 func (n *node) waits(s subject, to string) string {
-	if to == toCSI && n.unserved != nil {
-		return n.unserved.Error()
+	if to == toCSI {
+		if err := n.unserved(); err != nil {
+			return err.Error()
+		}
 	}
 	phase := s.pv.Status.Phase
 	switch {

@@ -96,7 +96,8 @@ func (n nodePVs) ValidateReturn(*corev1.PersistentVolume, volume.Volume) error {
 
 func served(mode settings.MigrateMode) *node {
 	noUser := func(*corev1.PersistentVolumeClaim) (string, error) { return "", nil }
-	return &node{mode: mode, driver: contract.CSIProvisioner, name: "node-01", localUser: noUser, remoteUser: noUser, pvs: nodePVs{}}
+	return &node{mode: mode, driver: contract.CSIProvisioner, name: "node-01", localUser: noUser, remoteUser: noUser, pvs: nodePVs{},
+		unserved: func() error { return nil }}
 }
 
 // Each row spoils one thing of a PV that may be moved.
@@ -158,7 +159,7 @@ func TestVerdict(t *testing.T) {
 		"claim lost":     {settings.MigrateRun, func(s *subject, _ *node) { s.claim.Status.Phase = corev1.ClaimLost }, Waiting, "Lost"},
 		"kept":           {settings.MigrateRun, released(corev1.PersistentVolumeReclaimRetain), Ready, ""},
 		"going":          {settings.MigrateRun, released(corev1.PersistentVolumeReclaimDelete), Refused, "will be deleted"},
-		"no driver":      {settings.MigrateRun, func(_ *subject, n *node) { n.unserved = errors.New("no CSIDriver") }, Waiting, "no CSIDriver"},
+		"no driver":      {settings.MigrateRun, func(_ *subject, n *node) { n.unserved = func() error { return errors.New("no CSIDriver") } }, Waiting, "no CSIDriver"},
 		"used": {settings.MigrateRun, func(_ *subject, n *node) {
 			n.localUser = func(*corev1.PersistentVolumeClaim) (string, error) { return "default/db-0", nil }
 		}, Waiting, "pod default/db-0"},
