@@ -168,12 +168,29 @@ func (p *Pool) Transfer(name, from string, b Binding) error {
 			return err
 		}
 		p.seen.Store(name, true)
-		to := r
-		to.Owner = b.Owner
-		if to = bind(to, b); to == r {
+		to := bind(r.Given(b.Owner), b)
+		if to == r {
 			return nil
 		}
 		return p.putFirst(c, "transfer.record", to)
+	})
+}
+
+// Unsee notes that the PV of a volume went and no agent saw how, so that its last reclaim policy is
+// not known: the volume is an orphan of the kind Unseen, or becomes one, until Bind or Transfer sees
+// a PV of it. The error is ErrNotFound if there is no volume.
+func (p *Pool) Unsee(name string) error {
+	return p.withAnyVolume("note that the PV is gone unseen", name, func(c *call) error {
+		r, ok := p.records.Get(name)
+		if !ok {
+			return ErrNotFound
+		}
+		p.seen.Delete(name)
+		if r.State != record.Bound || r.Orphan.Why == "" || r.Orphan.Unseen {
+			return nil
+		}
+		r.Orphan.Unseen = true
+		return p.putFirst(c, "orphan.record", r)
 	})
 }
 

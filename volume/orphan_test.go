@@ -168,6 +168,16 @@ func TestUnseenOrphan(t *testing.T) {
 	if noted(t, p, "gone") {
 		t.Error("seen again, and noted as unseen")
 	}
+	for range 2 { // noted before, then after
+		ok(t, p.Unsee("a"))
+		if !noted(t, p, "gone") || !onDisk(t, p, "a").Orphan.Unseen {
+			t.Error("the PV went unseen, and that is not noted")
+		}
+		bind(t, p)
+		ok(t, p.Unsee("a"))
+	}
+	bind(t, p)
+	is(t, p.Unsee("b"), volume.ErrNotFound)
 	// The disk goes and comes back.
 	bind(t, p)
 	away := p.Path() + "-away"

@@ -39,9 +39,13 @@ func TestTransfer(t *testing.T) {
 		ok(t, p.Transfer("v", was, to))
 	}
 	want := before
+	want.Former = was
 	want.Owner, want.Cluster, want.ReclaimPolicy, want.Orphan = to.Owner, "cluster-2", "Retain", record.Orphan{}
 	if got := onDisk(t, p, "v"); got != want {
 		t.Errorf("on disk %+v, want %+v", got, want)
+	}
+	if want.Had(to.Owner.UID) || !want.Had(was) || want.Had("") || want.Had("uid") {
+		t.Errorf("earlier owners %q of %q", want.Former, want.Owner.UID)
 	}
 	is(t, p.Transfer("v", was, third), volume.ErrConflict)
 	third.PV, third.Owner.UID = to.PV, "uid-3"

@@ -81,15 +81,11 @@ func (w *World) uids() (all []string) {
 func (j *judge) restored(pvs []object) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, v := range j.pvs {
-		v.unsaved = true
-	}
 	j.pvs = map[string]*volume{}
 	for _, pv := range pvs {
 		x := apiserver.Write{Who: "god", Name: field(pv, "metadata", "name"), New: pv}
 		if v := j.volumeOf(x); v != nil {
 			j.pvs[x.Name] = v
-			v.unsaved = false
 			v.policy, v.edited = field(pv, "spec", "persistentVolumeReclaimPolicy"), true
 		}
 	}

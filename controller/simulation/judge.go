@@ -52,7 +52,6 @@ type volume struct {
 	bound           time.Time // when its PV was last bound to a claim
 	pv              types.UID // of a PV whose claim was deleted when it had been Bound under its agent
 	edited          bool      // people or tools changed what the product wrote on its PV
-	unsaved         bool      // etcd was restored from a backup that does not have its PV
 	foreign         bool      // its PV was made in another cluster
 }
 

@@ -8,7 +8,6 @@ import (
 // known are the defects that are found and not mended yet. A run that ends with one of them is no
 // failure; the mend removes the row.
 var known = []struct{ rule, text, why string }{
-	{"BYTES", "restored from a backup without its PV", "with orphans deleted, the data of claims younger than the backup of etcd goes after the grace"},
 	{"STUCK", "no agent runs on its node", "the PVs of a node that is to have no agent wait without an event"},
 	{"STUCK", "etcd was restored", "an event that is lost with etcd is not recorded again, and a PV whose volume is gone waits"},
 	{"SILENT", "etcd was restored", "an event that is lost with etcd is not recorded again"},

@@ -93,7 +93,7 @@ func (j *judge) bytes() {
 			v.missed = time.Now()
 		case j.setAside(v) && time.Since(v.missed) < asideFor:
 		default:
-			j.blameLocked("BYTES", "the data of claim %s (policy %s, pool %s of %s) is gone without a request%s", v.name, v.policy, v.pool, v.node, j.renamed(v))
+			j.blameLocked("BYTES", "the data of claim %s (policy %s, pool %s of %s) is gone without a request", v.name, v.policy, v.pool, v.node)
 			v.wanted = "blamed"
 		}
 	}
@@ -203,18 +203,6 @@ func (w *World) beside(c *corev1.PersistentVolumeClaim) string {
 		return ", and etcd was restored from a backup"
 	case n != nil && n.agent == nil:
 		return ", and no agent runs on its node"
-	}
-	return ""
-}
-
-// renamed says if a backup without the PV was restored, or the hostname of the volume's node changed,
-// so that its agent may refuse the PV.
-func (j *judge) renamed(v *volume) string {
-	if v.unsaved {
-		return "; etcd was restored from a backup without its PV"
-	}
-	if n := j.world.node(v.node); n != nil && n.renamed {
-		return "; the hostname of the node changed"
 	}
 	return ""
 }

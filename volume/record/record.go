@@ -3,6 +3,8 @@ package record
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -48,6 +50,7 @@ type Record struct {
 	State         State  `json:"state"`
 	Bytes         int64  `json:"bytes"`                   // as requested
 	Owner         Owner  `json:"owner,omitzero"`          // the claim
+	Former        string `json:"former,omitempty"`        // UIDs of earlier owners, see Had
 	PV            string `json:"pv,omitempty"`            // the PV's name
 	PVUID         string `json:"pvUID,omitempty"`         // of the PV that may delete the volume; "" of older versions
 	ReclaimPolicy string `json:"reclaimPolicy,omitempty"` // as last seen on the PV
@@ -101,6 +104,25 @@ func (r Record) InTrash() bool { return r.Aside || r.Returning != "" }
 // NamesPV reports whether the volume is that of a PV of this name. If a sidecar did not pass the name
 // on, it is the volume's name, because the sidecar gives both the same name.
 func (r Record) NamesPV(name string) bool { return !r.Ephemeral && cmp.Or(r.PV, r.Name) == name }
+
+// formerOwners is how many earlier owners a record keeps.
+const formerOwners = 8
+
+// Given returns the record of a volume that another claim gets.
+func (r Record) Given(to Owner) Record {
+	if r.Owner.UID != "" && r.Owner.UID != to.UID {
+		all := append(strings.Fields(r.Former), r.Owner.UID)
+		r.Former = strings.Join(all[max(0, len(all)-formerOwners):], " ")
+	}
+	r.Owner = to
+	return r
+}
+
+// Had reports whether the volume was that of the claim with that UID, before its owner's. UIDs never
+// return: a PV that names such a claim is older than the record, as after etcd was restored.
+func (r Record) Had(claim string) bool {
+	return claim != "" && claim != r.Owner.UID && slices.Contains(strings.Fields(r.Former), claim)
+}
 
 // Same reports whether two records with one name are of one volume, and not of a later one.
 func (r Record) Same(other Record) bool {

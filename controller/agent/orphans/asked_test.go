@@ -13,6 +13,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -240,6 +241,36 @@ func TestOrphansAreListed(t *testing.T) {
 			t.Errorf("a volume with a PV: %+v, %v", all, err)
 		}
 	}
+}
+
+// A PV that a list lacks went unseen, as after etcd was restored: its volume stays. One whose end was
+// seen goes.
+func TestPVThatAListLacks(t *testing.T) {
+	for _, unseen := range []bool{true, false} {
+		o, v := orphaned(t, thisCluster())
+		pool := o.Pools.All()[0]
+		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: v.PV}}
+		o.PVs = naming{o.PVs, place{pool, v.Name}}
+		if unseen {
+			o.pvDeleted(cache.DeletedFinalStateUnknown{Key: v.PV, Obj: pv})
+		} else {
+			o.pvDeleted(pv)
+		}
+		o.check(t.Context())
+		if there, err := pool.HasDirectory(v.Name); there != unseen || err != nil {
+			t.Errorf("unseen: %v; the volume is there: %v, %v", unseen, there, err)
+		}
+	}
+}
+
+// naming has PVs that name one volume.
+type naming struct {
+	PVs
+	place place
+}
+
+func (n naming) Names(*corev1.PersistentVolume) (*volume.Pool, string) {
+	return n.place.pool, n.place.name
 }
 
 // The list keeps what Remove keeps: a volume whose PV went while the agent did not see it, too.

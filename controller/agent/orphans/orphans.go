@@ -80,8 +80,9 @@ type Checker struct {
 	timers   map[place]timer
 	reported map[*volume.Pool]*report
 
-	mu   sync.Mutex // guards last
-	last map[*volume.Pool]findings
+	mu     sync.Mutex // guards the rest
+	last   map[*volume.Pool]findings
+	unseen map[place]bool // volumes whose PVs went unseen, until their records say so
 }
 
 // New returns a Checker. The error names what is missing or wrong.
@@ -97,7 +98,7 @@ func New(c Config) (*Checker, error) {
 		c.Changed = func(*volume.Pool) {}
 	}
 	return &Checker{Config: c, deleted: make(chan struct{}, 1), asked: make(chan request), timers: map[place]timer{},
-		reported: map[*volume.Pool]*report{}, last: map[*volume.Pool]findings{}}, nil
+		reported: map[*volume.Pool]*report{}, last: map[*volume.Pool]findings{}, unseen: map[place]bool{}}, nil
 }
 
 // Run checks until the context ends. pvs is the informer behind PVs.All, which the
@@ -122,9 +123,11 @@ func (o *Checker) Run(ctx context.Context, pvs cache.SharedIndexInformer) {
 }
 
 // pvDeleted requests a check if a PV was deleted and its volume was not. That does
-// not happen if a claim with the policy Delete is deleted.
+// not happen if a claim with the policy Delete is deleted. A PV that a list lacks went unseen: it may
+// have got the policy Retain before, or etcd was restored to before it was made.
 func (o *Checker) pvDeleted(obj any) {
-	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+	unknown, unseen := obj.(cache.DeletedFinalStateUnknown)
+	if unseen {
 		obj = unknown.Obj
 	}
 	pv, ok := obj.(*corev1.PersistentVolume)
@@ -138,12 +141,32 @@ func (o *Checker) pvDeleted(obj any) {
 	if _, ok := pool.Cached(name); !ok {
 		return
 	}
+	if unseen {
+		o.mu.Lock()
+		o.unseen[place{pool, name}] = true
+		o.mu.Unlock()
+	}
 	sleep.Wake(o.deleted)
+}
+
+// noteUnseen writes to the records of volumes that their PVs went unseen. What fails is tried again by
+// the next check.
+func (o *Checker) noteUnseen(ctx context.Context) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for at := range o.unseen {
+		if err := at.pool.Unsee(at.name); err != nil && !errors.Is(err, volume.ErrNotFound) {
+			klog.FromContext(ctx).Error(err, "Cannot note that a PV went unseen; trying again", "volume", at.name)
+			continue
+		}
+		delete(o.unseen, at)
+	}
 }
 
 // check checks all pools, and returns the pause before the next check.
 func (o *Checker) check(ctx context.Context) (next time.Duration) {
 	next = checkEvery + rand.N(checkEvery/2)
+	o.noteUnseen(ctx)
 	pvs := o.localPVs()
 	for _, pool := range o.Pools.All() {
 		if pool.NotOffered() != "" {

@@ -54,7 +54,7 @@ func unseen(v volume.Volume) string {
 	if !v.Orphan.Unseen || v.Missing && !v.InTrash() {
 		return ""
 	}
-	return "its PV went while the pool was not open or no agent ran, so its last reclaim policy is not known"
+	return "its PV went while the pool was not open or no agent saw it, so its last reclaim policy is not known"
 }
 
 // kept is the reason why an orphan was not removed.

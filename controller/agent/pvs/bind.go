@@ -149,15 +149,17 @@ func (p *PVs) annotate(ctx context.Context, pv *corev1.PersistentVolume, pool *v
 // refuse records an event: the agent does not touch the PV, and the reason. It does not advise to
 // delete a PV that a claim uses, or that is not what is wrong.
 func (p *PVs) refuse(ctx context.Context, pv *corev1.PersistentVolume, why error) {
-	remedy := "correct the PV, or delete it once its data is safe"
+	remedy := "; correct the PV, or delete it once its data is safe"
 	switch {
+	case errors.As(why, new(Kept)):
+		remedy = "" // it says what to do
 	case errors.Is(why, volume.ErrDamaged), errors.Is(why, volume.ErrConflict):
-		remedy = "keep the PV, and correct what is named"
+		remedy = "; keep the PV, and correct what is named"
 	case pv.Status.Phase == corev1.VolumeBound:
-		remedy = "correct the PV, which a claim uses"
+		remedy = "; correct the PV, which a claim uses"
 	}
 	p.Events.Warn(ctx, events.PV(pv), "refused", events.VolumeRefused, fmt.Sprintf(
-		"node %s leaves this PV and its data alone: %v; %s", p.Node.Name(), why, remedy))
+		"node %s leaves this PV and its data alone: %v%s", p.Node.Name(), why, remedy))
 }
 
 // warnUnserved records an event about a PV of a provisioner that an agent with this pool served

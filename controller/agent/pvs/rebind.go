@@ -26,6 +26,7 @@ import (
 //	no claim's UID              any                 waits, and deletes nothing, whatever the policy
 //	a claim that has this PV    gone                rebinds the volume
 //	a claim that is gone        gone                rebinds the volume, then applies the PV's policy
+//	one that had it before      gone                keeps the volume until a person confirms the deletion
 //	a claim with another PV     any                 refuses the PV
 //	a claim that has this PV    exists, unused      rebinds the volume: a populator moved the PV
 //	a claim that has this PV    used by a pod       waits until the pod has ended
@@ -33,6 +34,9 @@ import (
 //
 // A claim and a PV that name each other prove the transfer: only a writer of PVs can set
 // the claimRef. The data source of a claim proves nothing: every user can write it.
+//
+// A claim that is gone and had the volume before the recorded one means that the PV is older than
+// the record: etcd was restored from a backup, and the claim that wrote last was not deleted.
 //
 // No pod uses a claim that is gone: Kubernetes keeps a deleted claim until its pods have
 // ended (finalizer kubernetes.io/pvc-protection). While the recorded claim exists, the
@@ -121,6 +125,10 @@ func (p *PVs) nextClaim(ctx context.Context, pv *corev1.PersistentVolume, pool *
 	}
 	next = ownerOf(now)
 	switch {
+	case before == nil && claim == nil && v.Had(next.UID) && !p.object(now, v.Record).Confirmed:
+		return none, false, Kept{fmt.Sprintf("%v; that claim had the volume before: etcd may have been restored from a "+
+			"backup, and the volume has the data of the later claim; to keep the data, give the PV to a claim; to delete it, "+
+			"kubectl annotate pv %s %s=%s", mismatch, pv.Name, contract.AnnDeleteVolume, pv.UID)}
 	case before == nil:
 		return next, claim != nil, nil
 	case claim == nil:

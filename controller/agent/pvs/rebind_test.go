@@ -56,6 +56,9 @@ func TestRebind(t *testing.T) {
 		"the claim is gone, the PV not known":  {func(k *retained) { k.next = nil }, pending},
 		"a claim of the name":                  {func(k *retained) { k.next.UID = "third" }, pending},
 		"gone, in another cluster":             {func(k *retained) { k.release(); k.Node = infoOf(t, "c2") }, "another cluster"},
+		"gone, and had it before":              {func(k *retained) { k.hadIt(); k.release() }, "had the volume before"},
+		"gone, had it before, and confirmed":   {func(k *retained) { k.hadIt(); k.release(); k.both(confirmed) }, ""},
+		"there, and had it before":             {func(k *retained) { k.hadIt() }, ""},
 		"bound, in another cluster":            {func(k *retained) { k.Node = infoOf(t, "c2") }, ""},
 	} {
 		for _, className := range []string{"wait", "csi"} {
@@ -75,6 +78,11 @@ func TestRebind(t *testing.T) {
 			}
 		}
 	}
+}
+
+// confirmed is what an administrator does to have the volume of a PV deleted.
+func confirmed(pv *corev1.PersistentVolume) {
+	metav1.SetMetaDataAnnotation(&pv.ObjectMeta, contract.AnnDeleteVolume, string(pv.UID))
 }
 
 // TestRebindWaits accepts a PV that waits for its next claim, without a request to the API server.
@@ -155,8 +163,9 @@ func TestDeleteRebound(t *testing.T) {
 		// rebound is what Delete does once the record was reconciled; "" if that is the same.
 		rebound string
 	}{
-		"recorded and gone":       {func(k *retained) { k.mustTransfer(); k.release() }, true, deletes, ""},
-		"both gone, not recorded": {func(k *retained) { k.release() }, false, refused, deletes},
+		"recorded and gone":                                {func(k *retained) { k.mustTransfer(); k.release() }, true, deletes, ""},
+		"both gone, not recorded":                          {func(k *retained) { k.release() }, false, refused, deletes},
+		"both gone, in a PV that is older than the record": {func(k *retained) { k.hadIt(); k.release() }, false, refused, ""},
 		"a deletion failed before": {func(k *retained) {
 			k.release()
 			k.both(func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeFailed })

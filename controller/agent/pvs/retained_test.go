@@ -8,6 +8,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 const nextUID = "9f8e7d6c-5b4a-3928-1706-f5e4d3c2b1a0"
@@ -51,6 +52,16 @@ func (k *retained) release() {
 	k.both(func(pv *corev1.PersistentVolume) {
 		pv.Status.Phase, pv.Spec.PersistentVolumeReclaimPolicy = corev1.VolumeReleased, corev1.PersistentVolumeReclaimDelete
 	})
+}
+
+// hadIt has the volume given to a third claim after the next one, which the PV names again, as when
+// etcd is restored from a backup.
+func (k *retained) hadIt() {
+	k.mustTransfer()
+	later := k.binding(k.seen, record.Owner{Namespace: "elsewhere", Name: "later", UID: testUID})
+	if err := k.pool.Transfer(k.name, nextUID, later); err != nil {
+		panic(err)
+	}
 }
 
 // serve replaces the API server by one with the current objects.
