@@ -33,6 +33,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
+	"kubevirt.io/hostpath-provisioner/controller/operator/diskpvs"
 	"kubevirt.io/hostpath-provisioner/controller/operator/install"
 	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 	"kubevirt.io/hostpath-provisioner/controller/operator/layout"
@@ -92,6 +93,10 @@ func (s Settings) RunIn(ctx context.Context, config *rest.Config, outside Outsid
 	nodes := &nodegone.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: recorder,
 		Grace: func(ctx context.Context) (time.Duration, error) { return layout.NodeGoneGrace(ctx, r.installed) }}
 	if err := errors.Join(nodes.Register(mgr), outside.register(nodes)); err != nil {
+		return err
+	}
+	disks := &diskpvs.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: recorder, Grace: nodes.Grace}
+	if err := disks.Register(mgr); err != nil {
 		return err
 	}
 	templates := &templatenodes.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: r.Events,

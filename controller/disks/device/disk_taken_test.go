@@ -101,7 +101,7 @@ func TestDiskNotTaken(t *testing.T) {
 		edit func(*corev1.PersistentVolume)
 		told string
 	}{
-		"bound before": {dataAt, func(pv *corev1.PersistentVolume) { pv.Annotations[annBoundByController] = "yes" },
+		"bound before": {dataAt, func(pv *corev1.PersistentVolume) { pv.Annotations[contract.AnnBoundByController] = "yes" },
 			"the PV had a claim before, and the next one gets what is on its disk"},
 		"data elsewhere": {4<<20 + 8192, func(*corev1.PersistentVolume) {}, ""},
 		"the end, local-pv-provisioner's": {8<<20 - 4096, func(pv *corev1.PersistentVolume) {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // Names of cybozu's local-pv-provisioner. Users and PVs depend on them, so they do not change.
@@ -13,8 +15,8 @@ const (
 	// AnnSpec on a Node names the ConfigMap of its devices.
 	AnnSpec = "local-pv-provisioner.cybozu.io/pv-spec-configmap"
 	// LabelNode on a PV is its node. All PVs have the label by its older name, too.
-	LabelNode      = "local-pv-provisioner.cybozu.io/node"
-	LabelNodeOlder = "local-pv-provisioner.cybozu.com/node"
+	LabelNode      = contract.LabelDisk
+	LabelNodeOlder = contract.LabelDiskOlder
 
 	// The annotations of a PV have this prefix and the keys of the ConfigMap that it was made from.
 	annPrefix    = "local-pv-provisioner.cybozu.io/"

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
 
@@ -66,8 +67,8 @@ func TestPVContract(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01", UID: "uid",
 		Labels: map[string]string{corev1.LabelHostname: "host"}}}
 	pv := newPV("pv", disk.Device{Path: "/dev/disk/by-id/data-1", Bytes: 12345}, s, node)
-	if len(pv.OwnerReferences) > 0 || nodeUID(pv) != "uid" {
-		t.Errorf("owners %+v, and the Node has the UID %q: the PV would be deleted with the Node object", pv.OwnerReferences, nodeUID(pv))
+	if len(pv.OwnerReferences) > 0 || identity.DiskNodeUID(pv) != "uid" {
+		t.Errorf("owners %+v, and the Node has the UID %q: the PV would be deleted with the Node object", pv.OwnerReferences, identity.DiskNodeUID(pv))
 	}
 	for _, label := range []string{"local-pv-provisioner.cybozu.io/node", "local-pv-provisioner.cybozu.com/node"} {
 		if pv.Labels[label] != "node-01" {

@@ -82,7 +82,7 @@ func (d *decision) warn(topic, reason, message string) {
 
 // withdraw sets the action withdraw, unless a claim has the PV or another node may have made it.
 func (d *decision) withdraw(why string) {
-	mine := nodeUID(d.pv) == string(d.node.UID) || !excludesNode(d.pv, d.node)
+	mine := identity.DiskNodeUID(d.pv) == string(d.node.UID) || !excludesNode(d.pv, d.node)
 	if d.pv.DeletionTimestamp == nil && d.pv.Spec.ClaimRef == nil && mine {
 		d.action, d.why = withdraw, why
 	}
@@ -158,7 +158,7 @@ func (f found) about(s *slot) decision {
 // withPV decides about a device with a PV.
 func (f found) withPV(s *slot, pv placed) decision {
 	d := f.about(s)
-	d.pv, d.name, d.report.PV, d.report.Owner = pv.PersistentVolume, pv.Name, pv.Name, owner(pv.PersistentVolume)
+	d.pv, d.name, d.report.PV, d.report.Owner = pv.PersistentVolume, pv.Name, pv.Name, identity.DiskOwner(pv.PersistentVolume)
 	d.compareSpec()
 	switch {
 	case pv.Answer != identity.Ours && d.device.Err == nil:

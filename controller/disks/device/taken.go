@@ -21,9 +21,6 @@ import (
 // beside each pass. One whose disk is in use, or carries data, is withdrawn. The data is then not wiped, not
 // even with `existing: wipe`: that is about data from before the disk was offered.
 
-// annBoundByController is written by Kubernetes on a PV that it gives to a claim.
-const annBoundByController = "pv.kubernetes.io/bound-by-controller"
-
 // takenDisk is a disk that the host took while it was offered.
 type takenDisk struct {
 	sequence uint64
@@ -60,7 +57,7 @@ func (c *Controller) check(ctx context.Context, t target, _ func(disk.Progress))
 	if why == "" {
 		return nil
 	}
-	if t.pv.Annotations[annBoundByController] != "" {
+	if t.pv.Annotations[contract.AnnBoundByController] != "" {
 		c.warn(ctx, t.pv, "taken", events.DeviceError, "the PV had a claim before, and the next one gets what is on its disk: "+why+
 			". To keep it from others, set the claimRef of the PV to the claim that is meant to have it")
 		return nil

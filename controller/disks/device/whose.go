@@ -1,12 +1,10 @@
 package device
 
 import (
-	"cmp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
@@ -32,27 +30,11 @@ func recorded(pv *corev1.PersistentVolume) identity.RecordedDisk {
 	bytes, _ := size.AsInt64() // 0 if it is none: no disk has that size
 	return identity.RecordedDisk{
 		Disk: identity.Disk{
-			ID: pv.Annotations[AnnDisk], Bytes: bytes, NodeUID: nodeUID(pv), Attachment: pv.Annotations[AnnAttachment],
+			ID: pv.Annotations[AnnDisk], Bytes: bytes, NodeUID: identity.DiskNodeUID(pv), Attachment: pv.Annotations[AnnAttachment],
 		},
 		Path: localPath(pv), Confirmed: pv.Annotations[AnnConfirmed],
 		Below: strings.FieldsFunc(pv.Annotations[AnnBelow], func(r rune) bool { return r == ',' }),
 	}
-}
-
-// nodeUID returns the UID of the Node that made a PV: that of its owner, which PVs of older versions
-// have, or the annotated one.
-func nodeUID(pv *corev1.PersistentVolume) string {
-	return cmp.Or(owner(pv), pv.Annotations[contract.AnnNodeUID])
-}
-
-// owner returns the UID of the Node that owns a PV, "" if none does.
-func owner(pv *corev1.PersistentVolume) string {
-	for _, owner := range pv.OwnerReferences {
-		if owner.Kind == "Node" {
-			return string(owner.UID)
-		}
-	}
-	return ""
 }
 
 // whose returns whether the device is the one that the PV was made for.

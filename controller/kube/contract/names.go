@@ -77,6 +77,13 @@ const (
 	LabelNode = "hostpath-provisioner.kubevirt.io/node"
 )
 
+// LabelDisk on the PV of a raw disk is LabelValue of its node. It is a name of cybozu's
+// local-pv-provisioner; all PVs have the label by its older name, too.
+const (
+	LabelDisk      = "local-pv-provisioner.cybozu.io/node"
+	LabelDiskOlder = "local-pv-provisioner.cybozu.com/node"
+)
+
 // Names of Kubernetes that have no constant in its client libraries.
 const (
 	// AnnStorageProvisioner is written on a claim that waits for a provisioner.
@@ -85,6 +92,8 @@ const (
 	AnnSelectedNode = "volume.kubernetes.io/selected-node"
 	// AnnProvisionedBy on a PV names the provisioner that made it.
 	AnnProvisionedBy = "pv.kubernetes.io/provisioned-by"
+	// AnnBoundByController is written on a PV that Kubernetes gives to a claim, and stays there.
+	AnnBoundByController = "pv.kubernetes.io/bound-by-controller"
 	// Finalizer is the provisioner library's, which keeps a PV until its volume is deleted.
 	Finalizer = "external-provisioner.volume.kubernetes.io/finalizer"
 )

@@ -204,8 +204,8 @@ var reasons = []Reason{
 		When:   "the device of a PV with a claim is gone",
 		Action: "attach the disk again, or delete the claim and the PV"},
 	{Name: DeviceWithdrawn, Type: "Normal", Object: "PV",
-		When: "the PV of a disk had no claim and is deleted: the device is gone, its node offers none any more, or another " +
-			"program of the host uses the disk"},
+		When: "the PV of a disk had no claim and is deleted: the device or its node is gone, its node offers none any more, or " +
+			"another program of the host uses the disk"},
 	{Name: CreateResourceSuccess, Type: "Normal", Object: "HostPathProvisioner",
 		When: "the operator created an object"},
 	{Name: CreateResourceFailed, Type: "Warning", Object: "HostPathProvisioner",

@@ -6,13 +6,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
+	"kubevirt.io/hostpath-provisioner/controller/operator/agentstatus"
 )
 
 // place is what the facts about a node depend on, for all PVs with the same one.
@@ -119,24 +119,5 @@ func (r *Reconciler) withPool(ctx context.Context, at place) (string, error) {
 // agent reads from the API server whether the node has an agent that is ready, and if not since
 // when at the earliest.
 func (r *Reconciler) agent(ctx context.Context, node string) (ready bool, unready time.Time, err error) {
-	pods, err := r.Live.CoreV1().Pods(r.Namespace).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String(),
-	})
-	if err != nil {
-		return false, unready, live.Unanswered{Request: "list pods of node " + node, Err: err}
-	}
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		if !contract.OfDaemonSet(pod) {
-			continue
-		}
-		since, not := contract.UnreadySince(pod)
-		if !not {
-			return true, time.Time{}, nil
-		}
-		if since.After(unready) {
-			unready = since
-		}
-	}
-	return false, unready, nil
+	return agentstatus.OnNode(ctx, r.Live, r.Namespace, node)
 }

@@ -12,11 +12,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/plugin/cluster"
 )
 
-// The names by which agents of raw disks mark Nodes and PVs.
-const (
-	annDisks  = "local-pv-provisioner.cybozu.io/pv-spec-configmap"
-	labelDisk = "local-pv-provisioner.cybozu.io/node"
-)
+// annDisks is how agents of raw disks mark Nodes.
+const annDisks = "local-pv-provisioner.cybozu.io/pv-spec-configmap"
 
 // Disk is a raw disk as its agent and its PV have it.
 type Disk struct {
@@ -78,7 +75,7 @@ func (d *Disk) add(pv *corev1.PersistentVolume) {
 }
 
 // IsDiskPV reports whether a PV is that of a raw disk.
-func IsDiskPV(pv *corev1.PersistentVolume) bool { return pv.Labels[labelDisk] != "" }
+func IsDiskPV(pv *corev1.PersistentVolume) bool { return pv.Labels[contract.LabelDisk] != "" }
 
 // WantsDisks reports whether a Node names the ConfigMap of its raw disks.
 func WantsDisks(n *corev1.Node) bool { return n.Annotations[annDisks] != "" }
