@@ -177,6 +177,7 @@ func TestEnvironment(t *testing.T) {
 	_, c := agent(t, "legacy")
 	want := map[string]string{
 		"NODE_NAME":         "spec.nodeName",
+		"POD_NAME":          "metadata.name",
 		"POD_NAMESPACE":     "metadata.namespace",
 		"PV_DIR":            "/var/hpvolumes",
 		"USE_NAMING_PREFIX": "false",

@@ -79,6 +79,7 @@ func TestLocalPathClasses(t *testing.T) {
 func TestLocalPathRules(t *testing.T) {
 	const at = "local-path"
 	want := maps.Clone(loopRules)
+	want["apps/daemonsets "+localPathName] = "list"
 	want["apps/deployments local-path-provisioner"] = "list watch"
 	want["/pods"] = "list watch"
 	role, binding := one[*rbacv1.ClusterRole](t, at), one[*rbacv1.ClusterRoleBinding](t, at)

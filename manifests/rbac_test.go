@@ -25,7 +25,9 @@ var loopRules = map[string]string{
 }
 
 func TestRulesAreTheTable(t *testing.T) {
-	wantRules(t, "legacy", one[*rbacv1.ClusterRole](t, "legacy").Rules, loopRules)
+	want := maps.Clone(loopRules)
+	want["apps/daemonsets "+name] = "list"
+	wantRules(t, "legacy", one[*rbacv1.ClusterRole](t, "legacy").Rules, want)
 }
 
 func TestCSIRulesAreTheTable(t *testing.T) {
@@ -36,6 +38,7 @@ func TestCSIRulesAreTheTable(t *testing.T) {
 	agents := table{cluster, map[string]string{
 		"storage.k8s.io/csistoragecapacities": "get list watch create update delete",
 		"/pods":                               "get",
+		"apps/daemonsets " + csiName:          "list",
 	}}
 	// The sidecar's, because the agent beside it asks nothing.
 	others := map[string]table{sidecars: {

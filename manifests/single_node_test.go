@@ -22,7 +22,7 @@ func TestSingleNodeIsADropIn(t *testing.T) {
 	}
 	pod, agent := agent(t, singleNode)
 	want := map[string]string{
-		"NODE_NAME": "spec.nodeName", "POD_NAMESPACE": "metadata.namespace", "PV_DIR": "/var/kubernetes",
+		"NODE_NAME": "spec.nodeName", "POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace", "PV_DIR": "/var/kubernetes",
 		"USE_NAMING_PREFIX": "false", "COMPAT": "hostpath", "PV_RECLAIM_POLICY": "",
 	}
 	if got := environment(agent); !maps.Equal(got, want) {

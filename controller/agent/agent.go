@@ -229,7 +229,7 @@ func (a *Agent) newLoop() (err error) {
 	})
 	a.claims = claims.New(claims.Config{
 		Client: a.client, Node: a.nodeName, Events: a.recorder, PVs: a.pvs, Dialects: of.Dialects(), Refusal: of.Refusal,
-		Space: a.space(of),
+		Space: a.space(of), Agents: nodeinfo.NewAgents(a.client, a.provision.namespace, a.provision.pod).Count,
 	})
 	a.loop, err = provision.New(provision.Config{
 		Client: a.client, Events: a.recorder, Info: a.info, Claims: a.claims, PVs: a.pvs, Pools: a.pools, Backends: of,

@@ -41,6 +41,9 @@ func audited(t *testing.T) (*harness.Env, string) {
 	return ownPlane(t, "--audit-policy-file="+policy, "--audit-log-path="+log, "--audit-log-mode=blocking-strict"), log
 }
 
+// named are the resources of which the rules have names.
+var named = []string{"namespaces", "csidrivers", "daemonsets"}
+
 // asked is what an account asked for, as "verb group/resource", with a name where the rules have
 // one.
 func asked(s *harness.Scene, log, account string) (allowed, refused map[string]bool) {
@@ -69,7 +72,7 @@ func asked(s *harness.Scene, log, account string) (allowed, refused map[string]b
 		if e.ObjectRef.Subresource != "" {
 			what += "/" + e.ObjectRef.Subresource
 		}
-		if e.ObjectRef.Resource == "namespaces" {
+		if slices.Contains(named, e.ObjectRef.Resource) {
 			what += " " + e.ObjectRef.Name
 		}
 		if e.Annotations["authorization.k8s.io/decision"] == "allow" {
@@ -149,9 +152,9 @@ func TestPermissionsAreUsed(t *testing.T) {
 			o := harness.Options{CSI: test.mode}
 			pod := s.AgentPod(node, test.account)
 			o.Kubeconfig = s.PodKubeconfig(pod)
+			o.Env = []string{"POD_NAME=" + pod.Name}
 			if test.mode != "" {
 				o.DataDir = harness.Datadir(harness.LocalPool, node.Pool)
-				o.Env = []string{"POD_NAME=" + pod.Name}
 			}
 			useAll(s, s.Later(node, o), test.mode)
 			wantUsed(s, log, test.account, rolesOf(s, test.role))

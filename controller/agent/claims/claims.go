@@ -26,7 +26,7 @@ import (
 // may have to take over from an agent that is gone.
 var Resync = timing.Scaled(time.Minute)
 
-// Config has the dependencies of Claims. All fields are required but Space.
+// Config has the dependencies of Claims. All fields are required but Space and Agents.
 type Config struct {
 	Client kubernetes.Interface
 	Node   string // the Node's name
@@ -43,6 +43,9 @@ type Config struct {
 	Refusal func(*storagev1.StorageClass) string
 	// Space is nil if this node publishes none for the scheduler.
 	Space *Space
+	// Agents returns the number of agents that check claims which none of them serves, 0 if it is not
+	// known: then each checks all.
+	Agents func(context.Context) int
 }
 
 // Claims filters the claims of one node from those of the cluster, and watches their

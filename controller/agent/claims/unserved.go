@@ -38,8 +38,7 @@ var (
 	recheckDelay = timing.Scaled(time.Minute)
 )
 
-// Checks that use the API server: per second, and at once. Every agent checks each claim
-// that waits, and any user can create claims.
+// Checks that use the API server: per second, and at once. Any user can create claims.
 const (
 	checksPerSecond = 2
 	checksAtOnce    = 20
@@ -55,10 +54,10 @@ const (
 //   - a claim for which no node publishes enough space,
 //   - a claim that waits for its pod and names a node, which has no effect.
 //
-// Every agent watches these claims. Each waits for a delay hashed from its node name
-// and the claim, and records the event unless it exists. So does the operator, which is
-// earlier. An agent checks one claim at a time, and few a second, so that many waiting
-// claims neither keep it from its own nor load the API server.
+// Every agent watches these claims, and a few check each of them; see checks. Each waits for
+// a delay hashed from its node name and the claim, and records the event unless it exists. So
+// does the operator, which is earlier. An agent checks one claim at a time, and few a second,
+// so that many waiting claims neither keep it from its own nor load the API server.
 type unservedRecorder struct {
 	client kubernetes.Interface
 	events *events.Recorder
@@ -66,7 +65,8 @@ type unservedRecorder struct {
 	class  func(name string) *storagev1.StorageClass
 	// refusal is Config.Refusal.
 	refusal func(*storagev1.StorageClass) string
-	space   *Space // nil if nodes publish no space
+	space   *Space                    // nil if nodes publish no space
+	agents  func(context.Context) int // Config.Agents
 
 	started time.Time
 	queue   workqueue.TypedDelayingInterface[types.UID]
@@ -95,11 +95,16 @@ type waiting struct {
 }
 
 func newUnservedRecorder(c *Config, class func(name string) *storagev1.StorageClass) *unservedRecorder {
-	return &unservedRecorder{
+	r := &unservedRecorder{
 		client: c.Client, events: c.Events, node: c.Node, class: class, refusal: c.Refusal, space: c.Space,
 		started: time.Now(), queue: workqueue.NewTypedDelayingQueue[types.UID](),
 		known: utilcache.NewLRUExpireCache(mostKnown), pending: map[types.UID]*pendingClaim{},
+		agents: c.Agents,
 	}
+	if r.agents == nil {
+		r.agents = func(context.Context) int { return 0 }
+	}
+	return r
 }
 
 // update has a claim checked later if it may need an event, and forgets it if not. It does
@@ -207,7 +212,10 @@ func (r *unservedRecorder) next(ctx context.Context, uid types.UID) (asked bool)
 	if p == nil {
 		return false
 	}
-	a := r.check(ctx, p)
+	a := answer{false, nextTurn()}
+	if r.checks(ctx, p) {
+		a = r.check(ctx, p)
+	}
 	klog.FromContext(ctx).V(4).Info("Checked a claim that waits", "claim", klog.KRef(p.ref.Namespace, p.ref.Name),
 		"next", a.next)
 	r.mu.Lock()

@@ -40,15 +40,9 @@ type fits func(agent int, sc *storagev1.StorageClass, bytes int64) Fit
 // startAgents runs agents until the test's context ends.
 func startAgents(t *testing.T, n int, fit fits, objects ...runtime.Object) *agents {
 	a := &agents{t: t, client: fake.NewClientset(objects...)}
-	count := func(verb, resource string, n *atomic.Int32) {
-		a.client.PrependReactor(verb, resource, func(clienttesting.Action) (bool, runtime.Object, error) {
-			n.Add(1)
-			return false, nil, nil
-		})
-	}
-	count("list", "csistoragecapacities", &a.lists)
-	count("get", "nodes", &a.nodes)
-	count("patch", "persistentvolumeclaims", &a.patches)
+	count(a.client, "list", "csistoragecapacities", &a.lists)
+	count(a.client, "get", "nodes", &a.nodes)
+	count(a.client, "patch", "persistentvolumeclaims", &a.patches)
 	for i := range n {
 		node := fmt.Sprintf("node-%d", i)
 		recorder := events.New(a.client, node)
@@ -68,6 +62,14 @@ func startAgents(t *testing.T, n int, fit fits, objects ...runtime.Object) *agen
 		context.AfterFunc(t.Context(), recorder.Close)
 	}
 	return a
+}
+
+// count has the requests counted.
+func count(client *fake.Clientset, verb, resource string, n *atomic.Int32) {
+	client.PrependReactor(verb, resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+		n.Add(1)
+		return false, nil, nil
+	})
 }
 
 // seen has all agents see the claims.

@@ -34,7 +34,7 @@ type Rule struct {
 }
 
 // Provisioner returns what an agent that serves claims needs in the whole cluster, besides get nodes,
-// without which it does not start. It equals the ClusterRole of manifests/legacy.
+// without which it does not start, and Count. It equals the ClusterRole of manifests/legacy.
 func Provisioner() []Rule {
 	return []Rule{
 		{"", "persistentvolumes", "", "get list watch create patch delete"},
@@ -52,19 +52,26 @@ func Driver() (cluster, namespace []Rule) {
 	return []Rule{{"storage.k8s.io", "csinodes", "", "get"}, {"storage.k8s.io", "csidrivers", contract.CSIProvisioner, "get"}}, []Rule{
 		{"storage.k8s.io", "csistoragecapacities", "", "get list watch create update delete"},
 		{"", "pods", "", "get"},
+		Count("hostpath-provisioner-csi"),
 	}
 }
+
+// Count returns what lets an agent count the agents of its DaemonSet, which has that name. It is in
+// the roles of every form, and no agent waits for it.
+func Count(daemonSet string) Rule { return Rule{"apps", "daemonsets", daemonSet, "list"} }
 
 // Sidecar returns what the standard provisioner sidecar needs, which serves the claims of a driver
 // beside the agent. They equal the roles of manifests/csi-sidecars.
 func Sidecar() (cluster, namespace []Rule) {
-	_, namespace = Driver()
 	return []Rule{
-		{"", "persistentvolumes", "", "get list watch create patch delete"},
-		{"", "persistentvolumeclaims", "", "get list watch update"},
-		{"storage.k8s.io", "storageclasses", "", "get list watch"},
-		{"", "events", "", "create patch"},
-	}, namespace
+			{"", "persistentvolumes", "", "get list watch create patch delete"},
+			{"", "persistentvolumeclaims", "", "get list watch update"},
+			{"storage.k8s.io", "storageclasses", "", "get list watch"},
+			{"", "events", "", "create patch"},
+		}, []Rule{
+			{"storage.k8s.io", "csistoragecapacities", "", "get list watch create update delete"},
+			{"", "pods", "", "get"},
+		}
 }
 
 // Disks returns what a process that offers raw disks needs in the whole cluster and in its own

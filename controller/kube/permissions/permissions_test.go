@@ -27,7 +27,7 @@ func TestNeededIsTheClusterRole(t *testing.T) {
 		mode, kind string
 		rules      []Rule
 	}{
-		{"legacy", "ClusterRole", provisioner},
+		{"legacy", "ClusterRole", append(slices.Clone(provisioner), Count("hostpath-provisioner"))},
 		{"csi", "ClusterRole", slices.Concat(provisioner, driver)},
 		{"csi", "Role", capacity},
 		{"csi-sidecars", "ClusterRole", sidecar},

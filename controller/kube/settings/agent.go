@@ -10,7 +10,8 @@ const (
 	// claims.
 	Provision = "PROVISION"
 	// PodName is the variable with the name of the agent's pod, by the downward API. Without it the
-	// objects of capacity have no owner. It has no flag.
+	// objects of capacity have no owner, and each agent checks each claim that no node serves. It has
+	// no flag.
 	PodName = "POD_NAME"
 	// MigrateToCSI is the variable of --migrate-to-csi.
 	MigrateToCSI = "MIGRATE_TO_CSI"

@@ -10,8 +10,15 @@ import (
 // AgentPod creates a pod of the account on the node, as a DaemonSet does. It never runs.
 func (s *Scene) AgentPod(node Node, account string) *corev1.Pod {
 	s.Helper()
+	name := "agent-"
+	switch account { // as the DaemonSets of the manifests name their pods
+	case Account:
+		name = "hostpath-provisioner-"
+	case CSIAccount:
+		name = "hostpath-provisioner-csi-"
+	}
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "agent-", Namespace: Namespace},
+		ObjectMeta: metav1.ObjectMeta{GenerateName: name, Namespace: Namespace},
 		Spec: corev1.PodSpec{
 			NodeName: node.Name, ServiceAccountName: account,
 			Containers: []corev1.Container{{Name: "agent", Image: "localhost/hpp-e2e/pause:latest"}},
