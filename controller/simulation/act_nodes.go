@@ -21,8 +21,9 @@ var nodeActs = []act{
 		return true
 	}).then("node make"),
 	nodeAct("node make", ": it registers again, with another UID, and its agent starts", 2, (*node).gone, func(w *World, n *node, _ []string) bool {
-		w.makeNode(n)
-		w.startAgent(n)
+		if w.makeNode(n); !n.runs() {
+			w.startAgent(n)
+		}
 		return true
 	}),
 	nodeAct("node blink", ": its Node is deleted and registers again at once, and its agent runs on", 1, (*node).there, func(w *World, n *node, _ []string) bool {

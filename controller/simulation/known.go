@@ -9,8 +9,6 @@ import (
 // failure; the mend removes the row.
 var known = []struct{ rule, text, why string }{
 	{"STUCK", "no agent runs on its node", "the PVs of a node that is to have no agent wait without an event"},
-	{"STUCK", "etcd was restored", "an event that is lost with etcd is not recorded again, and a PV whose volume is gone waits"},
-	{"SILENT", "etcd was restored", "an event that is lost with etcd is not recorded again"},
 	{"SILENT", "and no agent runs on its node", "an agent is ready only if its pools are, so that a rollout ends where a disk is missing"},
 	{"ROLLOUT", "", "an agent is ready only if its pools are: that of a pool that moves to another path waits for the agents that wait for it"},
 	{"STUCK", "and nothing knows it", "a holder ends, unmounted, when the pods of an absent Node are gone, and its machine runs on; or by force, which the record knows"},

@@ -186,8 +186,6 @@ func (j *judge) keeps(claim types.UID) bool {
 // around says what keeps a PV where it is without a fault.
 func (w *World) around(pv string) string {
 	switch v := w.judge.volumeOfPV(pv); {
-	case w.restored:
-		return "; etcd was restored from a backup"
 	case v != nil && w.node(v.node) != nil && w.node(v.node).agent == nil:
 		return "; no agent runs on its node"
 	}
@@ -199,8 +197,6 @@ func (w *World) beside(c *corev1.PersistentVolumeClaim) string {
 	switch n := w.node(c.Labels[wantsNode]); {
 	case n != nil && n.second != nil:
 		return ", and another agent has its pool"
-	case w.restored:
-		return ", and etcd was restored from a backup"
 	case n != nil && n.agent == nil:
 		return ", and no agent runs on its node"
 	}

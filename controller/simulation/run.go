@@ -169,7 +169,9 @@ func (w *World) end() {
 			w.startAgent(n)
 		}
 	}
-	w.sleep(time.Hour + time.Minute)
+	if w.sleep(time.Hour + time.Minute); w.restored {
+		w.sleep(2 * time.Hour) // events went with etcd, and a process repeats its own only then
+	}
 	w.afterFaults()
 	w.raw.offered()
 	if i := w.inst.Load(); i != nil {

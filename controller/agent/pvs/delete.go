@@ -38,11 +38,17 @@ func (p *PVs) Deletable(pv *corev1.PersistentVolume) error {
 // only if the pool is ready. It returns a Kept if the deletion must wait for a change of
 // the PV or a claim, and an error if the volume is still mounted.
 func (p *PVs) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
+	b := p.backendOf(pv)
+	if b != nil {
+		if pool, _ := b.PoolOf(pv); pool != nil && pool.Ready() != nil {
+			return pool.Ready() // without a request: it is tried twice a minute while the disk is away
+		}
+	}
 	claim, err := p.claimOf(ctx, pv)
 	if err != nil {
 		return err
 	}
-	if b := p.backendOf(pv); b != nil {
+	if b != nil {
 		p.askNodes(ctx, b, pv, 0)
 	}
 	d, err := p.deletable(pv, claim)

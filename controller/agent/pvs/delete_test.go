@@ -2,6 +2,7 @@ package pvs
 
 import (
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -91,6 +93,32 @@ func TestDeleteWithoutRecord(t *testing.T) {
 		}
 		if there, err := pool.HasDirectory(name); there || err != nil {
 			t.Errorf("the directory is there: %v, %v", there, err)
+		}
+	}
+}
+
+// A deletion that waits for its pool's disk is tried twice a minute, and asks the API server for nothing.
+func TestDeleteWithoutPoolAsksNothing(t *testing.T) {
+	for _, className := range []string{"wait", "csi"} {
+		k := newRetained(t, className)
+		k.mustTransfer()
+		k.release()
+		requests := 0
+		setAnswer(t, k.PVs, func(r *http.Request) (int, any) {
+			requests++
+			return http.StatusNotFound, apitest.Failure(http.StatusNotFound, metav1.StatusReasonNotFound)
+		})
+		if err := os.Rename(k.pool.Path(), k.pool.Path()+".away"); err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Delete(t.Context(), k.seen); !errors.Is(err, volume.ErrNotReady) || requests > 0 {
+			t.Errorf("%s: %v, after %d requests", className, err, requests)
+		}
+		if err := os.Rename(k.pool.Path()+".away", k.pool.Path()); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(k.pool.Open(), k.Delete(t.Context(), k.seen)); err != nil || requests == 0 {
+			t.Errorf("%s: the disk is back: %v, after %d requests", className, err, requests)
 		}
 	}
 }
