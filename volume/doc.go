@@ -16,6 +16,7 @@
 //	    pool.json             the pool's identity
 //	    lock                  flock of the owning process, and its name
 //	    paths.json            other pools of the process that have volumes
+//	    shared.json           how many bytes of volumes their files share, on XFS
 //	    records/<volume>      one record a volume
 //	    staging/<volume>      a volume that is being created
 //	    trash/<id>            a deleted volume until its data is removed

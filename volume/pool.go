@@ -90,8 +90,9 @@ type Pool struct {
 
 	seen sync.Map // names of the volumes whose PV was seen since the pool was opened
 
-	mu    sync.Mutex
-	notes []string // of recovery, for an administrator; guarded by mu
+	mu           sync.Mutex              // guards the following fields
+	notes        []string                // of recovery, for an administrator
+	sharedOnDisk map[string]space.Shared // what sharedName has
 }
 
 // New validates the configuration and returns a pool that is not open yet. It does not use

@@ -23,7 +23,7 @@ func limitTable(t *testing.T, d quotaDisk) {
 	for name, test := range map[string]func(*testing.T, quotaDisk){
 		"life": limitLife, "policies": limitPolicies, "crash": limitCrash, "match": limitMatch,
 		"expand": limitExpand, "concurrent": limitConcurrent, "space": limitSpace,
-		"stray": limitStray, "shared": limitShared, "copied": limitCopied,
+		"stray": limitStray, "shared": limitShared, "copied": limitCopied, "reflinks": limitReflinks,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, d) })
 	}

@@ -32,6 +32,7 @@ func (p *Pool) recoverAll(c *call, notes []string) error {
 	if err := p.load(c, notes); err != nil {
 		return err
 	}
+	p.readShared(c)
 	for _, r := range p.records.InTrash() {
 		if r.Aside { // flushed above: the calls that finish these deletions flush nothing
 			p.records.SetAside(r.Name, true, true)

@@ -129,7 +129,8 @@ const (
 	measureBatch = 256
 )
 
-// Measure walks every volume without a quota to learn how much it uses. It may take long;
+// Measure walks every volume without a quota to learn how much it uses, and on XFS the others to learn
+// how much of it their files share, which is written to the disk. It may take long;
 // ctx stops it, and then nothing changes. The result holds until the next call, so callers
 // measure from time to time. Space takes the lesser of the last two walks: Measure walks a
 // new volume twice, and new data in any other counts from the second call on. A volume that
@@ -139,12 +140,20 @@ func (p *Pool) Measure(ctx context.Context) error {
 		f := p.filesystems.Load()
 		p.readCounters(c)
 		pace, elsewhere := c.Paced(measurePace()), c.quotas.CountedElsewhere()
-		return f.Measure(ctx, p.ledger, space.Walk{
+		walk := space.Walk{
 			Filesystem: c.Filesystem, Statfs: c.Statfs,
 			Size: func(ctx context.Context, name string) (tree.Size, error) {
 				return tree.Measure(ctx, c.Base, name, pace, elsewhere)
 			},
-		})
+		}
+		if c.sharesCounted() {
+			walk.Shared = func(ctx context.Context, name string) (int64, error) {
+				size, err := tree.Measure(ctx, c.Base, name, pace, nil)
+				return size.Shared, err
+			}
+		}
+		err := f.Measure(ctx, p.ledger, walk)
+		return errors.Join(err, p.writeShared(c))
 	})
 }
 

@@ -26,10 +26,12 @@ import (
 //     new in one measurement may have been moved there. It is subtracted, like a rise,
 //     from all measurements before. Counters of several pools are read together.
 //   - Files may share blocks, which become free with the last of the files. Shared blocks
-//     do not count.
+//     do not count: walks leave them out, and what a walk found of them is subtracted from a
+//     counter that has them for each file; see sharing.
 //
-// Two cases remain:
+// Three cases remain:
 //
+//   - A tenant shares blocks after the walk, and the counter has them twice until the next one.
 //   - Data is written outside of the volumes while as much is removed in them. The agent notices
 //     that if it reads free space between the two, and otherwise with the next measurement. Until
 //     then the result is the one that data written after the allocation would cause.
@@ -64,7 +66,8 @@ func (l *Ledger) using() (all []finding, estimate bool) {
 			return
 		}
 		if _, exact := l.metered[r.Name]; exact {
-			read.bytes = add(read.bytes, min(l.sure.written[r.Name], r.Bytes))
+			written := max(0, l.sure.written[r.Name]-l.shared.of(r))
+			read.bytes = add(read.bytes, min(written, r.Bytes))
 			return
 		}
 		// A walk is exact only at the time of the walk.

@@ -33,6 +33,7 @@ type Ledger struct {
 	used     map[string]int64 // bytes as last measured, of volumes that have a record
 	metered  map[string]int64 // bytes as the kernel counts them, of volumes with a quota
 	sure     evidence         // what volumes use at least
+	shared   sharing          // what counters count more than once
 	// filesystem is where the pool was when it was last open; "" is not known.
 	filesystem string
 }
@@ -45,7 +46,7 @@ func NewLedger(records *record.Store, reserve int64, overcommit float64) *Ledger
 	return l
 }
 
-// Reset removes all measurements: the records were read from the disk again, or another
+// Reset removes all measurements but Shared: the records were read from the disk again, or another
 // Filesystems dates measurements from now on.
 func (l *Ledger) Reset() {
 	l.mu.Lock()
@@ -58,6 +59,8 @@ func (l *Ledger) Reset() {
 func (l *Ledger) Forget(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	delete(l.shared.last, name)
+	delete(l.shared.most, name)
 	for _, m := range []map[string]int64{l.used, l.metered, l.sure.walked, l.sure.last, l.sure.written} {
 		delete(m, name)
 	}

@@ -27,9 +27,13 @@ type Walk struct {
 	Filesystem string
 	Statfs     func() (*unix.Statfs_t, error)
 	Size       func(ctx context.Context, volume string) (tree.Size, error)
+	// Shared returns how many bytes of a volume its files share. It is nil if the counters of the
+	// kernel count these once.
+	Shared func(ctx context.Context, volume string) (int64, error)
 }
 
-// Measure walks what the kernel does not count, and stores the result; see Pool.Measure.
+// Measure walks what the kernel does not count, and what it counts more than once, and stores the
+// result; see Pool.Measure.
 func (f *Filesystems) Measure(ctx context.Context, l *Ledger, w Walk) error {
 	// The second walk repeats the errors of the first.
 	first, _ := l.walk(ctx, w, l.unknown())
@@ -48,7 +52,7 @@ func (f *Filesystems) Measure(ctx context.Context, l *Ledger, w Walk) error {
 	}
 	all.risen = risen
 	f.learn(w.Filesystem, l, all)
-	return err
+	return errors.Join(err, l.walkShared(ctx, w.Shared))
 }
 
 func (l *Ledger) walk(ctx context.Context, w Walk, volumes []record.Record) (survey, error) {

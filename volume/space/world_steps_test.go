@@ -9,6 +9,7 @@ import (
 // create asks for some space, and checks that what it is given is there.
 func (w *world) create() {
 	p := w.pools[w.rand.IntN(len(w.pools))]
+	w.walkShared()
 	s := w.space(p)
 	// Whatever is available can be allocated: the volumes lack no more than is free.
 	all, _ := w.volumes()
@@ -40,7 +41,7 @@ func (w *world) meter(p *worldPool) {
 	s := survey{risen: w.f.rises[worldName].sum, found: map[string]int64{}, of: map[string]record.Record{}}
 	for _, r := range p.ledger.records.InPlace() {
 		if w.counted[r.Name] {
-			s.found[r.Name], s.of[r.Name] = w.walked(r.Name), r
+			s.found[r.Name], s.of[r.Name] = w.counter(r.Name), r
 		}
 	}
 	w.f.Read(worldName, []Reading{{p.ledger, s}})
@@ -87,7 +88,7 @@ func (w *world) something() {
 	case 7, 8: // moved, so that free space does not change
 		w.move(r.Name, other.Name, room(other))
 	case 9:
-		if !w.counted[r.Name] && !w.counted[other.Name] {
+		if w.xfs || !w.counted[r.Name] && !w.counted[other.Name] {
 			w.reflink(r.Name, other.Name, room(other))
 		}
 	case 10:
@@ -117,6 +118,7 @@ func (w *world) quiet() {
 			w.measure(p, func() {})
 			w.meter(p)
 		}
+		w.walkShared()
 	}
 	lacking := int64(0)
 	all, _ := w.volumes()

@@ -1,6 +1,7 @@
 package space
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -26,6 +27,7 @@ type world struct {
 	shrank  map[string]int
 	next    int
 	log     []string
+	xfs     bool // counters count what files share for each of them
 }
 
 // A worldPool is a pool without a directory: its ledger.
@@ -42,7 +44,7 @@ const worldDisk, reserved, worldName = 1000, 50, "fs"
 
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{t: t, rand: rand.New(rand.NewPCG(seed, 1)), disk: worldDisk, extents: map[int]int64{}, files: map[string][][]int{},
-		counted: map[string]bool{}, grew: map[string]int{}, shrank: map[string]int{}, walks: 10}
+		counted: map[string]bool{}, grew: map[string]int{}, shrank: map[string]int{}, walks: 10, xfs: seed%2 == 1}
 	for _, name := range []string{"a", "b"} {
 		p := &worldPool{name: name}
 		p.ledger = NewLedger(record.NewStore(func(name string) { p.ledger.Forget(name) }), reserved, 1)
@@ -111,6 +113,25 @@ func (w *world) walked(owner string) (sum int64) {
 		}
 	}
 	return sum
+}
+
+// counter is what the kernel counts for a volume.
+func (w *world) counter(owner string) int64 {
+	if w.xfs {
+		return w.size(owner)
+	}
+	return w.walked(owner)
+}
+
+// walkShared has what the volumes share known, as it is after a walk.
+func (w *world) walkShared() {
+	for _, p := range w.pools {
+		if err := p.ledger.walkShared(w.t.Context(), func(_ context.Context, name string) (int64, error) {
+			return w.counter(name) - w.walked(name), nil
+		}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
 }
 
 func (w *world) outside(owner string) bool { return owner[0] == '.' }

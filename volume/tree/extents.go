@@ -16,7 +16,8 @@ const (
 	extentLast = 0x1
 	// notOwn has the flags of extents that take less than their length on disk, or that other files
 	// share: UNKNOWN, DELALLOC, ENCODED (compressed), DATA_INLINE, DATA_TAIL, SHARED.
-	notOwn = 0x2 | 0x4 | 0x8 | 0x200 | 0x400 | 0x2000
+	notOwn       = 0x2 | 0x4 | 0x8 | 0x200 | 0x400 | extentShared
+	extentShared = 0x2000
 )
 
 type extent struct {
@@ -34,34 +35,37 @@ type extentMap struct {
 	Extents              [128]extent
 }
 
-// ownBytes returns how many bytes on disk an open regular file shares with no other file. It does
-// not count space that is reserved for unwritten data, nor compressed extents, whose size on disk
-// the kernel does not report. It returns 0 if the filesystem does not report extents.
-func ownBytes(ctx context.Context, fd int) (int64, error) {
+// ownBytes returns how many bytes on disk an open regular file shares with no other file, and how many
+// it shares. It does not count space that is reserved for unwritten data, nor compressed extents,
+// whose size on disk the kernel does not report. It returns 0 if the filesystem does not report
+// extents.
+func ownBytes(ctx context.Context, fd int) (own, shared int64, err error) {
 	var m extentMap
-	var own int64
 	for {
 		m.Length, m.Count, m.Mapped = ^uint64(0)-m.Start, uint32(len(m.Extents)), 0
 		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), fiemapCall, uintptr(unsafe.Pointer(&m)))
 		switch {
 		case errno == unix.EOPNOTSUPP || errno == unix.ENOTTY || errno == unix.EINVAL:
-			return 0, nil
+			return 0, 0, nil
 		case errno == unix.EINTR && ctx.Err() == nil:
 			continue
 		case errno != 0:
-			return own, errors.Join(errno, ctx.Err())
+			return own, shared, errors.Join(errno, ctx.Err())
 		}
 		for _, e := range m.Extents[:min(int(m.Mapped), len(m.Extents))] {
 			if e.Flags&notOwn == 0 {
 				own += int64(e.Length)
 			}
+			if e.Flags&extentShared != 0 {
+				shared += int64(e.Length)
+			}
 			if e.Flags&extentLast != 0 {
-				return own, nil
+				return own, shared, nil
 			}
 			m.Start = e.Logical + e.Length
 		}
 		if m.Mapped == 0 || ctx.Err() != nil {
-			return own, ctx.Err()
+			return own, shared, ctx.Err()
 		}
 	}
 }

@@ -16,6 +16,8 @@ type Size struct {
 	Bytes int64
 	// Own is the part that no other file shares. A removal of the tree would free at least that.
 	Own int64
+	// Shared is how many bytes of regular files other files share.
+	Shared int64
 }
 
 // Measure returns the size on disk of the directory name in dir with everything below it. It counts
@@ -81,5 +83,7 @@ func (m *measurer) own(at int, name string, st *unix.Statx_t) (int64, error) {
 	case !m.shares:
 		return bytes, nil
 	}
-	return ownBytes(m.ctx, fd)
+	own, shared, err := ownBytes(m.ctx, fd)
+	m.size.Shared += shared
+	return own, err
 }
