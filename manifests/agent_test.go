@@ -161,7 +161,7 @@ func TestProbesAskTheAgent(t *testing.T) {
 		if len(c.Ports) != 1 || c.Ports[0].Name != "http" || c.Ports[0].ContainerPort != 9898 {
 			t.Fatalf("%s: ports %v, want http 9898", at, c.Ports)
 		}
-		for path, probe := range map[string]*corev1.Probe{"/healthz": c.LivenessProbe, "/readyz": c.ReadinessProbe} {
+		for path, probe := range map[string]*corev1.Probe{"/healthz": c.LivenessProbe, contract.ProbePath: c.ReadinessProbe} {
 			if probe == nil || probe.HTTPGet == nil || probe.HTTPGet.Path != path {
 				t.Errorf("%s: no probe asks %s", at, path)
 				continue

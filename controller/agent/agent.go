@@ -14,6 +14,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -85,6 +86,8 @@ type Outside struct {
 	// Client is the client of the API server; nil is that of the settings. An agent that is given one
 	// does not install its metrics of client-go, which has one receiver in a process.
 	Client kubernetes.Interface
+	// Pod is the name of the agent's pod; "" is that of the environment.
+	Pod string
 	// Step is called before each change to a disk, and may block; nil is the hook of the build.
 	Step func(string)
 	// Probe is the pause between probes of a pool; 0 is two seconds. A probe reads the mount table.
@@ -268,7 +271,7 @@ func (a *Agent) newPublisher() (err error) {
 	}
 	a.publisher, err = capacity.New(capacity.Config{
 		Client: a.client, Node: a.nodeName, Driver: a.Options.driver.name,
-		Namespace: a.provision.namespace, Pod: a.provision.pod, Pools: a.pools,
+		Namespace: a.provision.namespace, Pod: cmp.Or(a.outside.Pod, a.provision.pod), Pools: a.pools,
 	})
 	return err
 }

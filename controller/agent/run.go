@@ -173,9 +173,17 @@ func (a *Agent) handler(gatherer prometheus.Gatherer) http.Handler {
 	return WithPlan(plan, next)
 }
 
-// Ready returns the errors of the checks of /readyz, joined; nil if the agent is ready.
-func (a *Agent) Ready() (err error) {
+// Ready returns the errors of the checks of /readyz, joined; nil if the agent and its pools are ready.
+func (a *Agent) Ready() error { return a.failing(func(httpserver.Check) bool { return true }) }
+
+// Serves returns those of the checks that the kubelet probes, joined; nil if the agent is ready.
+func (a *Agent) Serves() error { return a.failing(func(c httpserver.Check) bool { return c.Probed }) }
+
+func (a *Agent) failing(counts func(httpserver.Check) bool) (err error) {
 	for _, c := range a.checks() {
+		if !counts(c) {
+			continue
+		}
 		if not := c.Err(); not != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", c.Name, not))
 		}
@@ -194,22 +202,26 @@ func (a *Agent) publish(ctx context.Context) error {
 }
 
 func (a *Agent) checks() (all []httpserver.Check) {
-	add := func(is bool, name string, err func() error) { // err may be the method of a part that is nil
+	check := func(is bool, c httpserver.Check) { // c.Err may be the method of a part that is nil
 		if is {
-			all = append(all, httpserver.Check{Name: name, Err: err})
+			all = append(all, c)
 		}
 	}
-	add(a.loop != nil, "api", a.serving)
+	add := func(is bool, name string, err func() error) { check(is, httpserver.Check{Name: name, Err: err}) }
+	probe := func(is bool, name string, err func() error) {
+		check(is, httpserver.Check{Name: name, Err: err, Probed: true})
+	}
+	probe(a.loop != nil, "api", a.serving)
 	add(a.onlyNode != nil, "only node", a.onlyNode.Err)
 	add(a.original != nil, "local-path provisioner", a.original.Running)
 	add(a.migrator != nil, "migration", a.migrator.Stranded)
 	add(a.migrator == nil, "migration", func() error { return migrate.Open(a.pools) })
-	add(a.publisher != nil, "capacity", a.publisher.Ready)
+	probe(a.publisher != nil, "capacity", a.publisher.Ready)
 	for _, p := range a.pools.All() {
 		add(true, "pool "+p.Path(), p.Ready)
 	}
-	add(a.driver != nil, "driver socket", a.Options.driver.ready)
-	add(a.kubelet != nil, "kubelet", a.kubelet.Ready)
+	probe(a.driver != nil, "driver socket", a.Options.driver.ready)
+	probe(a.kubelet != nil, "kubelet", a.kubelet.Ready)
 	add(a.seen != nil, "scheduling", a.seen.Ready)
 	return all
 }

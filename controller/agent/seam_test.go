@@ -2,9 +2,11 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -105,6 +107,32 @@ func (c *cluster) eventually(what string, do func() error) {
 		} else if time.Now().After(end) {
 			c.Fatalf("%s: %v", what, err)
 		}
+	}
+}
+
+// A pool whose disk is gone makes the pool not ready, and not the agent: the kubelet's probe succeeds,
+// so that a rollout goes on.
+func TestProbeAsksNoDisk(t *testing.T) {
+	clean(t)
+	c := newCluster(t, "node-01")
+	a, end := c.start("node-01")
+	defer end()
+	probe := func(path string) int {
+		w := httptest.NewRecorder()
+		a.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w.Code
+	}
+	if err := os.Rename(filepath.Join(c.base, "node-01"), filepath.Join(c.base, "away")); err != nil {
+		t.Fatal(err)
+	}
+	c.eventually("the pool is not ready", func() error {
+		if probe("/readyz") == http.StatusOK {
+			return errors.New("/readyz is 200")
+		}
+		return nil
+	})
+	if probed, serves := probe(contract.ProbePath), a.Serves(); probed != http.StatusOK || serves != nil {
+		t.Errorf("%s: %d, %v", contract.ProbePath, probed, serves)
 	}
 }
 

@@ -77,7 +77,8 @@ precedence; an empty variable counts as not set:
 %s
 Endpoints on --http-address:
   /healthz   the process lives
-  /readyz    it serves claims, or 503 and the reasons
+  /readyz    it serves claims and its pools are open, or 503 and the reasons
+  /readyz/agent  the same without the pools, for the kubelet's probe
   /status    the text of /readyz with 200 always; ?format=json for scripts
   /metrics   for Prometheus; over HTTPS on --metrics-address too
 

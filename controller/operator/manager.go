@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
@@ -219,6 +220,7 @@ func (r *wiring) watch(mgr ctrl.Manager) error {
 		Watches(&corev1.ConfigMap{}, all).
 		Watches(&corev1.Secret{}, all).
 		Watches(&batchv1.Job{}, all).
+		Watches(&storagev1.CSIStorageCapacity{}, all, builder.WithPredicates(predicate.NewPredicateFuncs(publishesPools))).
 		Watches(&corev1.PersistentVolumeClaim{}, all, builder.WithPredicates(predicate.NewPredicateFuncs(r.isClaim)))
 	for _, o := range install.Kinds() {
 		b = b.Watches(o, all)
@@ -228,6 +230,12 @@ func (r *wiring) watch(mgr ctrl.Manager) error {
 		return err
 	}
 	return b.WatchesRawSource(source.Channel(changed, all)).Complete(r.Reconciler)
+}
+
+// publishesPools reports whether an agent publishes with the object which pools are open.
+func publishesPools(o client.Object) bool {
+	c, ok := o.(*storagev1.CSIStorageCapacity)
+	return ok && c.StorageClassName == contract.PoolsClass
 }
 
 // isClaim reports whether the object is a claim of a pool. Claims of all namespaces are cached, and

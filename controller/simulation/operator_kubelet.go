@@ -159,7 +159,7 @@ func (i *installed) start(pod *corev1.Pod, n *node) error {
 	}
 	n.lives++
 	n.retains = slices.Contains(args, "--reclaim-policy=Retain") || n.retains && i.retains
-	c.agent = &process{who: fmt.Sprintf("agent/%s#%d", n.name, n.lives), done: make(chan struct{}), node: n, paths: paths, mounted: n.mounted}
+	c.agent = &process{who: fmt.Sprintf("agent/%s#%d", n.name, n.lives), done: make(chan struct{}), node: n, pod: pod.Name, paths: paths, mounted: n.mounted}
 	n.agent = c.agent
 	if err := i.runAgent(c.agent, append(args, n.flags...)); err != nil { // the kubelet tries again
 		delete(i.running, pod.UID)
@@ -173,7 +173,7 @@ func (i *installed) start(pod *corev1.Pod, n *node) error {
 				ended = true
 			case <-time.After(probeEvery):
 			}
-			if ready := !ended && c.agent.agent.Ready() == nil; c.ready.Swap(ready) != ready {
+			if ready := !ended && c.agent.agent.Serves() == nil; c.ready.Swap(ready) != ready {
 				sleep.Wake(i.wake)
 			}
 		}

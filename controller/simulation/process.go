@@ -32,6 +32,7 @@ type process struct {
 	node   *node
 	began  time.Time
 
+	pod     string                 // the name of an installed agent's pod
 	paths   map[string]string      // of the pools of an installed agent
 	mounted func(dir string) error // nil asks the kernel
 
@@ -73,7 +74,7 @@ func (w *World) runAgent(p *process, args []string) error {
 	p.cancel, p.began = cancel, time.Now()
 	w.faults.living.Store(p.who, p)
 	if p.agent, err = agent.New(o, agent.Outside{Client: kubernetes.NewForConfigOrDie(w.API.Config(p.who)), Step: w.diskStep(p),
-		Probe: probe, Mounted: p.mounted}); err != nil {
+		Pod: p.pod, Probe: probe, Mounted: p.mounted}); err != nil {
 		return err
 	}
 	a, done := p.agent, p.done

@@ -3,9 +3,11 @@ package nodes
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
@@ -54,7 +56,7 @@ func agentsObjects(s *harness.Scene) int {
 	s.Helper()
 	list, err := s.Client.StorageV1().CSIStorageCapacities(harness.Namespace).List(s.Context(), metav1.ListOptions{LabelSelector: harness.LabelNode})
 	must(s, "list capacities", err)
-	return len(list.Items)
+	return len(slices.DeleteFunc(list.Items, func(o storagev1.CSIStorageCapacity) bool { return o.StorageClassName != csiClass }))
 }
 
 // One container again, which now serves hostPath claims as well, in place of the agent that did. It

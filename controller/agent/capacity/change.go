@@ -15,6 +15,7 @@ type sample struct {
 	ready     bool
 	noInodes  bool   // the filesystem has too few free inodes for another volume
 	changes   uint64 // calls of Changed before the sample
+	why       string // why the pool is not ready
 }
 
 // published is the sample that an object was last compared with.

@@ -1,5 +1,6 @@
 // Package capacity publishes the available space of this node's pools for the scheduler:
-// one CSIStorageCapacity for each class of the driver, in the agent's own namespace.
+// one CSIStorageCapacity for each class of the driver, in the agent's own namespace, and one more
+// with the node's pools for the operator.
 //
 //	publisher.go  the Publisher and its loop
 //	classes.go    watches classes and this node's objects; which classes get an object, and from which pool
@@ -7,6 +8,7 @@
 //	change.go     rounds sizes, and decides when a new one is written (pure)
 //	gauge.go      reads the space of a pool
 //	pass.go       compares the objects with the pools, and writes differences
+//	pools.go      publishes which pools are open, for the operator
 //	status.go     why objects cannot be published
 //
 // The scheduler finds an object by its class and by the Node's labels. It filters out a node

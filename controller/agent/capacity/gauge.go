@@ -75,7 +75,7 @@ func (g *gauge) read() sample {
 	g.mu.Unlock()
 	s, err := g.pool.Space()
 	if err != nil {
-		return sample{changes: changes}
+		return sample{changes: changes, why: err.Error()}
 	}
 	return sample{bytes: roundDown(s.Available), allocated: s.Allocated + s.Elsewhere, total: s.Total, ready: true,
 		noInodes: s.NoInodes, changes: changes}
@@ -93,7 +93,7 @@ func (g *gauge) sample(now time.Time) (l sample, known bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.at.IsZero() && now.Sub(g.at) > respondWithin {
-		return sample{changes: g.last.changes}, true
+		return sample{changes: g.last.changes, why: "the disk does not respond"}, true
 	}
 	return g.last, g.known
 }

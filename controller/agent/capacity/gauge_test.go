@@ -50,7 +50,7 @@ func TestGaugeOfAPoolThatNeverOpens(t *testing.T) {
 		g, _ := gaugeOf(t)
 		go g.run(t.Context(), func() {})
 		elapse(openWithin + time.Second)
-		if l, known := g.sample(time.Now()); !known || l != (sample{}) {
+		if l, known := g.sample(time.Now()); !known || l != (sample{why: l.why}) || l.why == "" {
 			t.Errorf("it has %+v, %v; want nothing, for sure", l, known)
 		}
 	})
@@ -106,7 +106,7 @@ func TestGaugeOfADiskThatHangs(t *testing.T) {
 	if l, known := g.sample(g.at.Add(respondWithin)); !known || l.bytes != gib {
 		t.Errorf("a slow one: %+v, %v", l, known)
 	}
-	if l, known := g.sample(g.at.Add(respondWithin + 1)); !known || l != (sample{changes: 3}) {
+	if l, known := g.sample(g.at.Add(respondWithin + 1)); !known || l != (sample{changes: 3, why: l.why}) || l.why == "" {
 		t.Errorf("one that hangs: %+v, %v", l, known)
 	}
 }

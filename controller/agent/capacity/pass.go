@@ -22,8 +22,8 @@ import (
 func (p *Publisher) pass(ctx context.Context) error {
 	p.ownerRead = false
 	classes := p.wanted(ctx)
-	own := map[string]bool{}
-	var failed error
+	own := map[string]bool{p.poolsName(): true}
+	failed := p.putPools(ctx)
 	for _, name := range slices.Sorted(maps.Keys(classes)) {
 		own[objectName(p.config.Driver, p.config.Node, name)] = true
 		if l, known := classes[name].sample(time.Now()); known {

@@ -56,6 +56,7 @@ type Publisher struct {
 	swept     bool                 // the objects of sidecars are deleted
 	written   map[string]published // by object
 	logged    map[string]string    // from a class to its pool that is not on this node
+	poolsAt   time.Time            // of the last write of the pools; zero if this process has not written
 }
 
 // New returns a Publisher. The error names the wrong setting.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,15 +42,20 @@ type Check struct {
 	// Note returns what people have to know although the check is ready, "" if there is nothing. It
 	// may be nil.
 	Note func() string
+	// Probed is set for what the kubelet's probe asks, at /readyz/agent: the process and what it needs
+	// of the cluster, and no disk. A node that is not ready holds up the rollout of all of them.
+	Probed bool
 }
 
 // Handler serves /healthz (the process lives), /readyz (200 if all checks return nil, or 503 with
-// their errors), /status (200 with the text of /readyz, or as JSON) and, unless the gatherer is
-// nil, /metrics. k8s.io/apiserver has such a mux too, with the whole of an API server around it.
+// their errors), /readyz/agent (the same of the probed checks), /status (200 with the text of
+// /readyz, or as JSON) and, unless the gatherer is nil, /metrics. k8s.io/apiserver has such a mux too, with the whole of an API server around it.
 func Handler(gatherer prometheus.Gatherer, checks []Check) http.Handler {
 	mux, all := http.NewServeMux(), &shared{checks: checks}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { readyz(w, all.run()) })
+	probed := &shared{checks: slices.DeleteFunc(slices.Clone(checks), func(c Check) bool { return !c.Probed })}
+	mux.HandleFunc("GET /readyz/agent", func(w http.ResponseWriter, _ *http.Request) { readyz(w, probed.run()) })
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) { status(w, r, all.run) })
 	if gatherer != nil {
 		handleMetrics(mux, gatherer)

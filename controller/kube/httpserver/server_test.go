@@ -27,7 +27,7 @@ func TestEndpoints(t *testing.T) {
 	var broken error
 	note := ""
 	h := httpserver.Handler(prometheus.NewRegistry(), []httpserver.Check{
-		{Name: "api", Err: func() error { return nil }, Note: func() string { return note }},
+		{Name: "api", Err: func() error { return nil }, Note: func() string { return note }, Probed: true},
 		{Name: "pool /data", Err: func() error { return broken }},
 	})
 	if code, body := get(t, h, "/readyz"); code != http.StatusOK || !strings.Contains(body, "[+] pool /data ok") {
@@ -38,6 +38,9 @@ func TestEndpoints(t *testing.T) {
 	if code != http.StatusServiceUnavailable || !strings.Contains(body, "[-] pool /data: its disk is not mounted") ||
 		!strings.Contains(body, "[+] api ok") {
 		t.Errorf("not ready: %d %q", code, body)
+	}
+	if code, body := get(t, h, "/readyz/agent"); code != http.StatusOK || body != "[+] api ok\n" {
+		t.Errorf("the probe asks a disk: %d %q", code, body)
 	}
 	// kubectl get --raw prints the body of a 200 only.
 	if code, text := get(t, h, "/status"); code != http.StatusOK || text != "not ready\n"+body {

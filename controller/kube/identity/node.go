@@ -34,6 +34,7 @@ type NodeFacts struct {
 	UID    string // that Node's
 	GiveUp string // that Node's annotation contract.AnnGiveUp
 	Agent  bool   // an agent on the node is ready
+	Open   bool   // and has the pool of the PV open
 	// the grace period is over since the node answered last, or since the Node of the name came into question
 	Waited bool
 
@@ -61,7 +62,7 @@ func GivesUp(annotation, nodeUID, pvNodeUID, pool string) bool {
 //
 //	a Node of the name     the volume is given up if
 //	exists                 the Node's annotation gives it up, and its agent reports the pool as not open
-//	exists, another UID    the agent is ready, and reports that the pool came without the volume
+//	exists, another UID    the agent has the pool open, and reports that it came without the volume
 //	does not exist         no agent of it was ready for the grace period, and nothing of it is on another node
 //
 // Each row waits for the grace period: the disk of a node that was just made may be mounted later
@@ -83,7 +84,7 @@ func (f *NodeFacts) lost() (Loss, Finding) {
 		return NotLost, Finding{Foreign, "node " + f.Node + " exists"}
 	case f.Exists && !f.Waited:
 		return NotLost, Finding{}
-	case f.Exists && f.Agent && f.Missing == VolumeIsMissing(f.UID):
+	case f.Exists && f.Agent && f.Open && f.Missing == VolumeIsMissing(f.UID):
 		return VolumeMissing, Finding{Answer: Ours}
 	case f.Exists:
 		return NotLost, Finding{Unclear, f.madeAgain()}

@@ -8,7 +8,7 @@ import (
 func TestNodeGone(t *testing.T) {
 	absent := NodeFacts{PV: "pvc-1", Home: Home{Node: "node-01", NodeUID: "old", Pool: "p1", Cluster: "c"}, ThisCluster: "c", Waited: true}
 	again := absent
-	again.Exists, again.UID, again.Agent = true, "new", true
+	again.Exists, again.UID, again.Agent, again.Open = true, "new", true, true
 	same := again
 	same.UID = "old"
 	with := func(f NodeFacts, change func(*NodeFacts)) NodeFacts {
@@ -40,6 +40,7 @@ func TestNodeGone(t *testing.T) {
 		"made again, the volume missing":   {with(again, func(f *NodeFacts) { f.Missing = "volume/new" }), VolumeMissing, Ours, ""},
 		"an earlier Node missed it":        {with(again, func(f *NodeFacts) { f.Missing = "volume/older" }), NotLost, Unclear, rebuilt},
 		"missing, agent not ready":         {with(again, func(f *NodeFacts) { f.Missing, f.Agent = "volume/new", false }), NotLost, Unclear, rebuilt},
+		"missing, the pool is not open":    {with(again, func(f *NodeFacts) { f.Missing, f.Open = "volume/new", false }), NotLost, Unclear, rebuilt},
 		"given up":                         {with(again, func(f *NodeFacts) { f.Missing, f.GiveUp, f.Agent = "pool/new", "new", false }), GivenUp, Ours, ""},
 		"given up, the grace runs":         {with(again, func(f *NodeFacts) { f.Missing, f.GiveUp, f.Waited = "pool/new", "new", false }), NotLost, Unclear, ""},
 		"given up, the pool is open":       {with(again, func(f *NodeFacts) { f.GiveUp = "new" }), NotLost, Unclear, rebuilt},

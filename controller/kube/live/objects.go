@@ -6,6 +6,7 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,6 +75,14 @@ func NamedClaim(ctx context.Context, client kubernetes.Interface, namespace,
 	name string) (*corev1.PersistentVolumeClaim, error) {
 	claim, err := client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
 	return found(claim, err, "read claim "+namespace+"/"+name)
+}
+
+// Capacity returns the CSIStorageCapacity of that name, nil if there is none. An error is an
+// Unanswered.
+func Capacity(ctx context.Context, client kubernetes.Interface, namespace,
+	name string) (*storagev1.CSIStorageCapacity, error) {
+	o, err := client.StorageV1().CSIStorageCapacities(namespace).Get(ctx, name, metav1.GetOptions{})
+	return found(o, err, "read CSIStorageCapacity "+name)
 }
 
 // Node returns the Node of that name, nil if there is none. An error is an Unanswered.

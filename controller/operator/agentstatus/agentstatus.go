@@ -20,6 +20,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
@@ -35,6 +36,8 @@ type Observed struct {
 	DaemonSet *appsv1.DaemonSet
 	// Pods may contain others than the DaemonSet's.
 	Pods []corev1.Pod
+	// Published may contain what others than the agents published.
+	Published []storagev1.CSIStorageCapacity
 	// Written is the generation of the DaemonSet that was just written, 0 if it was not.
 	Written int64
 	// Rolling is set if a rollout went on when the agents were judged before: it ends when its last
@@ -52,8 +55,8 @@ type State struct {
 	// Rolling is set while pods of an older template run or end, and until the last new one is
 	// ready.
 	Rolling bool
-	// Counting is set while all agents are ready, and the DaemonSet does not count them yet: the
-	// state is not to be shown. The DaemonSet changes once more.
+	// Counting is set while all agents are ready, and the DaemonSet does not count them yet, or one has
+	// yet to publish its pools: the state is not to be shown. One of them changes once more.
 	Counting bool
 	// Left is the time until the first agent has failed, 0 if none is on its way.
 	Left time.Duration
@@ -67,6 +70,8 @@ type State struct {
 	MissingSince time.Time
 	// Running are the pods on a node that do not end, in the order of their nodes.
 	Running []corev1.Pod
+	// Agents are those of Running, with their pools.
+	Agents []Agent
 	// Settled is set if every node that should have an agent has one that does not end, and no other
 	// node has to get one. A node whose agent should end but still runs, such as after a taint,
 	// counts as one that should have an agent.
@@ -99,9 +104,26 @@ func Of(o Observed) State {
 	s.Ready = min(s.Ready, int(counts.NumberReady))
 	s.Settled = !behind && s.nodes() == s.Desired+int(counts.NumberMisscheduled) && pods == len(s.Running)
 	slices.SortFunc(s.Running, func(a, b corev1.Pod) int { return cmp.Compare(a.Spec.NodeName, b.Spec.NodeName) })
+	s.addAgents(o)
 	slices.Sort(s.Unready)
 	s.Unready = slices.Compact(s.Unready)
 	return s
+}
+
+// addAgents adds the agents of the running pods. While one may still publish its pools, the agents are
+// counting.
+func (s *State) addAgents(o Observed) {
+	published := publishedBy(o.Published)
+	for i := range s.Running {
+		a := agentOf(&s.Running[i], published)
+		s.Agents = append(s.Agents, a)
+		if left := a.publishes(o.Now); left > 0 {
+			s.Counting = s.Counting || !s.Rolling
+			if s.Left == 0 || left < s.Left {
+				s.Left = left
+			}
+		}
+	}
 }
 
 func (s State) nodes() int {

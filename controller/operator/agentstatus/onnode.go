@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
@@ -12,14 +13,15 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 )
 
-// OnNode reads from the API server whether a pod of a DaemonSet in the namespace is ready on the node,
-// and if not since when at the earliest. An error is a live.Unanswered.
-func OnNode(ctx context.Context, client kubernetes.Interface, namespace, node string) (ready bool, unready time.Time, err error) {
+// OnNode reads from the API server a pod of a DaemonSet in the namespace that is ready on the node, nil if
+// there is none, and since when at the earliest there has been none. An error is a live.Unanswered.
+func OnNode(ctx context.Context, client kubernetes.Interface, namespace,
+	node string) (ready *corev1.Pod, unready time.Time, err error) {
 	pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String(),
 	})
 	if err != nil {
-		return false, unready, live.Unanswered{Request: "list pods of node " + node, Err: err}
+		return nil, unready, live.Unanswered{Request: "list pods of node " + node, Err: err}
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
@@ -28,11 +30,11 @@ func OnNode(ctx context.Context, client kubernetes.Interface, namespace, node st
 		}
 		since, not := contract.UnreadySince(pod)
 		if !not {
-			return true, time.Time{}, nil
+			return pod, time.Time{}, nil
 		}
 		if since.After(unready) {
 			unready = since
 		}
 	}
-	return false, unready, nil
+	return nil, unready, nil
 }

@@ -51,10 +51,11 @@ func (r *Reconciler) rest(ctx context.Context, name string, grace time.Duration)
 	if !ok {
 		a.at = now
 	}
-	ready, unready, err := agentstatus.OnNode(ctx, r.Live, r.Namespace, name)
+	agent, unready, err := agentstatus.OnNode(ctx, r.Live, r.Namespace, name)
 	if err != nil {
 		return grace, false, err
 	}
+	ready = agent != nil
 	if ready || a.ready {
 		a.at = now
 	}

@@ -3,13 +3,14 @@ package install
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
-	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/operator/agentstatus"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
@@ -35,6 +36,19 @@ func (r *Reconciler) judgeAgents(ctx context.Context, cr *v1beta1.HostPathProvis
 	a := agents{agentstatus.Of(o), waiting}
 	r.missingSince = a.MissingSince
 	return a, nil
+}
+
+// closed returns the pools that agents do not have open, but for those on claims, whose own states
+// show it.
+func (a agents) closed(l plan) []agentstatus.Closed {
+	return a.Closed(func(pool string) bool {
+		return slices.ContainsFunc(l.Pools, func(p poolrecord.Pool) bool { return p.Name == pool && p.Mount != "" })
+	})
+}
+
+// someOpen is the status of Available while pools are not open: whether an agent has any.
+func (a agents) someOpen(l plan) corev1.ConditionStatus {
+	return statusOf[slices.ContainsFunc(l.Pools, func(p poolrecord.Pool) bool { return a.Open(p.Name) > 0 })]
 }
 
 // again returns when to check the agents again, 0 for never. Caches of several kinds do not agree
@@ -77,17 +91,21 @@ func (r *Reconciler) Observe(ctx context.Context) (o agentstatus.Observed, err e
 		return o, err
 	}
 	var pods corev1.PodList
-	err = r.Client.List(ctx, &pods, client.InNamespace(r.Namespace))
-	o.Pods = pods.Items
+	if err = r.Client.List(ctx, &pods, client.InNamespace(r.Namespace)); err != nil {
+		return o, err
+	}
+	var published storagev1.CSIStorageCapacityList
+	err = r.Client.List(ctx, &published, client.InNamespace(r.Namespace))
+	o.Pods, o.Published = pods.Items, published.Items
 	return o, err
 }
 
-// offering returns the nodes of the pods, and what their agents offer.
-func offering(pods []corev1.Pod) (nodes []objects.Node) {
-	for _, pod := range pods {
-		node := objects.Node{Name: pod.Spec.NodeName}
-		if contract.PodReady(&pod) {
-			for _, p := range poolrecord.OfferOf(pod.Spec).Pools {
+// offering returns the nodes of the agents, and which of the pools that they offer are open.
+func offering(s agentstatus.State) (nodes []objects.Node) {
+	for i, a := range s.Agents {
+		node := objects.Node{Name: a.Node}
+		for _, p := range poolrecord.OfferOf(s.Running[i].Spec).Pools {
+			if a.Opens(p.Name) {
 				node.Offered = append(node.Offered, p.Name)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
 	"kubevirt.io/hostpath-provisioner/controller/operator/agentstatus"
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
@@ -98,7 +99,9 @@ func TestRefusedPools(t *testing.T) {
 		{Name: "b", Path: "/b", PVCTemplate: shared, OverlayClassName: "x"}, {Name: "c", Path: "/c"}, {Name: "a", Path: "/a", PVCTemplate: onBlock, SnapshotProvider: "reflink"},
 	}, FeatureGates: []string{"Snapshotting", "Nonsense"}}}
 	l := plan{Layout: layout.Of(cr)}
-	ready := agents{State: agentstatus.State{Desired: 2, Ready: 2}}
+	open := contract.NodePools{Pools: []contract.NodePool{{Name: "c", Open: true}}}
+	ready := agents{State: agentstatus.State{Desired: 2, Ready: 2, Agents: []agentstatus.Agent{
+		{Node: "n1", Ready: true, Pools: open}, {Node: "n2", Ready: true, Pools: open}}}}
 	v := verdictOf(v1beta1.HostPathProvisionerStatus{ObservedVersion: "1", TargetVersion: "1"}, l, ready, true)
 	if v.available != yes || reasons[v.reason].degraded != yes || v.reason != "StoragePoolUnsupported" || !strings.Contains(v.message, "pool a: ") || !strings.Contains(v.message, "pool b: nodes cannot share") {
 		t.Errorf("%+v", v)
@@ -125,5 +128,56 @@ func TestRefusedPools(t *testing.T) {
 	states := l.statuses(ready)
 	if len(states) != 3 || states[0].Name != "a" || states[0].Phase != v1beta1.Preparing || states[2].Phase != v1beta1.Ready || states[2].CurrentReady != 2 {
 		t.Errorf("%+v", states)
+	}
+}
+
+// A pool that is not open on a node keeps no agent from an update, and is told.
+func TestClosedPools(t *testing.T) {
+	cr := &v1beta1.HostPathProvisioner{Spec: v1beta1.HostPathProvisionerSpec{StoragePools: []v1beta1.StoragePool{{Name: "c", Path: "/c"}}}}
+	l, r := plan{Layout: layout.Of(cr)}, &Reconciler{Now: time.Now, Settings: Settings{Version: "2"}}
+	agent := func(node string, open bool, openIn string) agentstatus.Agent {
+		return agentstatus.Agent{Node: node, Ready: true, Pools: contract.NodePools{Pod: "new-" + node, Pools: []contract.NodePool{
+			{Name: "c", Open: open, OpenIn: openIn, Why: "its disk is not mounted"}}}}
+	}
+	for name, row := range map[string]struct {
+		state                      agentstatus.State
+		version, reason, available string
+		words                      []string
+	}{
+		"open": {agentstatus.State{Desired: 2, Ready: 2, Agents: []agentstatus.Agent{agent("n1", true, "new-n1"), agent("n2", true, "new-n2")}},
+			"2", "Complete", "True", []string{"Application Available"}},
+		"one of two": {agentstatus.State{Desired: 2, Ready: 2, Agents: []agentstatus.Agent{agent("n1", true, "new-n1"), agent("n2", false, "")}},
+			"2", "StoragePoolNotReady", "True", []string{"pool c is not open on node n2: its disk is not mounted"}},
+		"none": {agentstatus.State{Desired: 1, Ready: 1, Agents: []agentstatus.Agent{agent("n1", false, "")}},
+			"2", "StoragePoolNotReady", "False", []string{"pool c is not open on node n1"}},
+		"by the rollout": {agentstatus.State{Desired: 2, Ready: 2, Agents: []agentstatus.Agent{agent("n1", true, "new-n1"), agent("n2", false, "old-n2")}},
+			"2", "StoragePoolNotReady", "True", []string{"pool c on node n2 was open before its agent was replaced, and is not since"}},
+		"in the rollout": {agentstatus.State{Desired: 3, Ready: 2, Rolling: true, Agents: []agentstatus.Agent{agent("n1", false, ""), agent("n2", false, "old-n2")}},
+			"1", "UpgradeStarted", "True", []string{"Started upgrade", "; pool c on node n2 was open before its agent was replaced"}},
+		"beside an agent that is not ready": {agentstatus.State{Desired: 2, Ready: 1, Unready: []string{"n1"}, Agents: []agentstatus.Agent{{Node: "n1"}, agent("n2", false, "")}},
+			"2", "Degraded", "False", []string{"1 of 2 agents are ready; not ready: n1; pool c is not open on node n2"}},
+		"not published": {agentstatus.State{Desired: 1, Ready: 1, Agents: []agentstatus.Agent{{Node: "n1", Ready: true}}},
+			"2", "StoragePoolNotReady", "False", []string{"the agent on node n1 does not publish its pools"}},
+	} {
+		cr.Status = v1beta1.HostPathProvisionerStatus{ObservedVersion: "1"}
+		if row.version == "2" {
+			cr.Status.ObservedVersion = "2"
+		}
+		s := r.judge(cr, l, agents{State: row.state})
+		c := progress(s)
+		if c.Reason != row.reason || string(s.Conditions[0].Status) != row.available {
+			t.Errorf("%s: %s, Available=%s: %s", name, c.Reason, s.Conditions[0].Status, c.Message)
+		}
+		for _, words := range row.words {
+			if !strings.Contains(c.Message, words) {
+				t.Errorf("%s: %q, want %q", name, c.Message, words)
+			}
+		}
+		if p := s.StoragePoolStatuses[0]; (p.Phase == v1beta1.Ready) != (name == "open") || p.CurrentReady != row.state.Open("c") {
+			t.Errorf("%s: %+v", name, p)
+		}
+		if want := row.version; s.ObservedVersion != want {
+			t.Errorf("%s: version %s, want %s", name, s.ObservedVersion, want)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
+	"kubevirt.io/hostpath-provisioner/controller/operator/agentstatus"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
 	"kubevirt.io/hostpath-provisioner/controller/operator/layout"
 )
@@ -30,6 +31,9 @@ func (r *Reconciler) judge(cr *v1beta1.HostPathProvisioner, l plan, a agents) v1
 	}
 	status.StoragePoolStatuses = l.statuses(a)
 	v := verdictOf(status, l, a, ready)
+	if replaced := slices.DeleteFunc(a.closed(l), func(c agentstatus.Closed) bool { return !c.Replaced }); len(replaced) > 0 && a.Rolling {
+		v.message += "; " + texts(replaced)
+	}
 	if len(l.without) > 0 {
 		v.message += "; without an agent until the former agent's pod there ends: " + events.Names(l.without, listed)
 	}
@@ -42,12 +46,16 @@ func (r *Reconciler) judge(cr *v1beta1.HostPathProvisioner, l plan, a agents) v1
 
 func verdictOf(status v1beta1.HostPathProvisionerStatus, l plan, a agents, ready bool) verdict {
 	problems, waits := l.onClaimsNotReady()
+	closed, available := a.closed(l), corev1.ConditionStatus("")
+	if ready && len(closed) > 0 {
+		waits, available = append(waits, texts(closed)), a.someOpen(l)
+	}
 	switch {
 	case len(l.Refused)+len(problems)+len(l.Invalid) > 0:
 		l.Refused = append(slices.Clone(l.Refused), problems...)
 		return l.partly(ready)
 	case len(waits) > 0 && status.ObservedVersion == status.TargetVersion && a.waiting == "" && !a.Rolling:
-		return verdict{reason: objects.NotReady, message: strings.Join(waits, "; ")}
+		return verdict{reason: objects.NotReady, message: strings.Join(waits, "; "), available: available}
 	case ready && len(l.claims.Left) > 0:
 		return verdict{reason: "PoolUnmounting", message: events.Names(l.claims.Left, listed), available: yes}
 	case ready && len(l.Retained) > 0:
@@ -63,7 +71,19 @@ func verdictOf(status v1beta1.HostPathProvisionerStatus, l plan, a agents, ready
 	case a.Rolling && !a.Failed:
 		return verdict{reason: rolloutStarted, message: "agents are replaced after a change"}
 	}
+	if len(closed) > 0 {
+		return verdict{reason: "Degraded", message: a.counts() + "; " + texts(closed)}
+	}
 	return verdict{reason: "Degraded", message: a.counts()}
+}
+
+// texts describes pools that are not open, the first of them.
+func texts(closed []agentstatus.Closed) string {
+	all := make([]string, len(closed))
+	for i, c := range closed {
+		all[i] = c.String()
+	}
+	return events.Names(all, listed)
 }
 
 // onClaimsNotReady returns what users have to do for the pools on claims, and what these wait for.
@@ -98,13 +118,13 @@ func (l plan) partly(ready bool) verdict {
 	return v
 }
 
-// statuses returns the states of the pools. An agent is ready when all of its pools are, so that a
-// pool may be ready on more nodes than are counted, never on fewer.
+// statuses returns the states of the pools. A pool is ready on the nodes whose agents have published
+// that it is open.
 func (l plan) statuses(a agents) (all []v1beta1.StoragePoolStatus) {
 	for _, p := range l.Pools {
 		s := v1beta1.StoragePoolStatus{Name: p.Name, Phase: v1beta1.Preparing, DesiredReady: a.Desired,
-			CurrentReady: min(a.Ready, a.Desired)}
-		if a.Complete() {
+			CurrentReady: min(a.Open(p.Name), a.Desired)}
+		if a.Complete() && s.CurrentReady == s.DesiredReady {
 			s.Phase = v1beta1.Ready
 		}
 		if p.Mount != "" {

@@ -112,7 +112,7 @@ func (r *Reconciler) collect(ctx context.Context, node string, all []storagev1.C
 	if now, err := live.Node(ctx, r.Live, node); now != nil || err != nil {
 		return err
 	}
-	if ready, _, err := r.agent(ctx, node); ready || err != nil {
+	if ready, _, err := r.agent(ctx, node); ready != nil || err != nil {
 		return err
 	}
 	var errs []error

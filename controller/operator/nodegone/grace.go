@@ -48,10 +48,11 @@ func (r *Reconciler) wait(ctx context.Context, name string, l lost) (rest, next 
 		q = silence{at: now, uid: l.uid}
 	}
 	if l.uid == "" {
-		ready, unready, err := r.agent(ctx, name)
+		agent, unready, err := r.agent(ctx, name)
 		if err != nil {
 			return 0, 0, err
 		}
+		ready := agent != nil
 		if ready || q.ready {
 			q.at = now
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,7 +56,13 @@ func (r *Reconciler) read(ctx context.Context, at place) (f identity.NodeFacts, 
 	}
 	began := r.since[at.node]
 	f.Waited = began.over && string(began.uid) == f.UID
-	if f.Agent, _, err = r.agent(ctx, at.node); err != nil || f.Exists {
+	agent, _, err := r.agent(ctx, at.node)
+	if err != nil {
+		return f, err
+	}
+	f.Agent = agent != nil
+	if f.Exists {
+		f.Open, err = r.opens(ctx, agent, at)
 		return f, err
 	}
 	if f.HostnameAt, err = r.withHostname(ctx, at.hostname); err != nil {
@@ -94,11 +101,61 @@ func (r *Reconciler) withHostname(ctx context.Context, hostname string) (string,
 	return named.Items[0].Name, nil
 }
 
-// withPool returns the name of another Node whose agent bound a PV of the pool, according to the
-// cache; "" if there is none.
+// opens reports whether the agent, which is ready, has the pool open. It reads what the agent
+// published from the API server, where the cache has it.
+func (r *Reconciler) opens(ctx context.Context, agent *corev1.Pod, at place) (bool, error) {
+	if agent == nil || !contract.PublishesPools(agent) {
+		return agent != nil, nil
+	}
+	var all storagev1.CSIStorageCapacityList
+	if err := r.Cache.List(ctx, &all, client.InNamespace(r.Namespace), client.MatchingFields{byNode: at.node}); err != nil {
+		return false, err
+	}
+	for _, o := range all.Items {
+		if o.StorageClassName != contract.PoolsClass {
+			continue
+		}
+		now, err := live.Capacity(ctx, r.Live, o.Namespace, o.Name)
+		if err != nil {
+			return false, err
+		}
+		if now == nil {
+			continue
+		}
+		if pools, node, ok := contract.PoolsOf(now); ok && node == at.node && pools.Pod == agent.Name && pools.Opens(at.pool) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// publishing returns the name of another Node that exists and whose agent published that it has the
+// pool open, according to the cache; "" if there is none.
+func (r *Reconciler) publishing(ctx context.Context, at place) (string, error) {
+	var all storagev1.CSIStorageCapacityList
+	if err := r.Cache.List(ctx, &all, client.InNamespace(r.Namespace), client.MatchingFields{byPool: at.pool}); err != nil {
+		return "", err
+	}
+	for i := range all.Items {
+		_, name, ok := contract.PoolsOf(&all.Items[i])
+		if !ok || name == at.node {
+			continue
+		}
+		if node, err := r.cachedNode(ctx, name); node != nil || err != nil {
+			return name, err
+		}
+	}
+	return "", nil
+}
+
+// withPool returns the name of another Node whose agent published the pool as open, or bound a PV of
+// it, according to the cache; "" if there is none.
 func (r *Reconciler) withPool(ctx context.Context, at place) (string, error) {
 	if at.pool == "" {
 		return "", nil
+	}
+	if node, err := r.publishing(ctx, at); node != "" || err != nil {
+		return node, err
 	}
 	var pvs corev1.PersistentVolumeList
 	if err := r.Cache.List(ctx, &pvs, client.MatchingFields{byPool: at.pool}); err != nil {
@@ -116,8 +173,8 @@ func (r *Reconciler) withPool(ctx context.Context, at place) (string, error) {
 	return "", nil
 }
 
-// agent reads from the API server whether the node has an agent that is ready, and if not since
-// when at the earliest.
-func (r *Reconciler) agent(ctx context.Context, node string) (ready bool, unready time.Time, err error) {
+// agent reads from the API server the node's agent that is ready, nil if there is none, and since when
+// at the earliest there has been none.
+func (r *Reconciler) agent(ctx context.Context, node string) (ready *corev1.Pod, unready time.Time, err error) {
 	return agentstatus.OnNode(ctx, r.Live, r.Namespace, node)
 }

@@ -83,6 +83,30 @@ func TestReconcile(t *testing.T) {
 			s.replaced(corev1.ConditionTrue)
 			s.csi.Annotations[contract.AnnMissing] = "volume/new"
 		}, []string{"delete pvc-2", "event VolumeNodeGone data", "event VolumeNodeGone pvc-1", "event VolumeReleased pvc-2"}, tally{kept: 1, removing: 1}},
+		{"rebuilt, the volume is missing, and the pool is open", "release", func(s *scene) {
+			s.replaced(corev1.ConditionTrue)
+			s.publishes("node-01", "agent", "6e0c")
+			s.csi.Annotations[contract.AnnMissing] = "volume/new"
+		}, []string{"delete pvc-2", "event VolumeNodeGone data", "event VolumeNodeGone pvc-1", "event VolumeReleased pvc-2"}, tally{kept: 1, removing: 1}},
+		{"rebuilt, the volume was missing, and the pool is not open any more", "release", func(s *scene) {
+			s.replaced(corev1.ConditionTrue)
+			s.publishes("node-01", "agent", "another")
+			s.mark(contract.AnnMissing, "volume/new")
+		}, reported[1:], tally{kept: 2}},
+		{"rebuilt, the agent before had the pool open", "release", func(s *scene) {
+			s.replaced(corev1.ConditionTrue)
+			s.publishes("node-01", "earlier", "6e0c")
+			s.mark(contract.AnnMissing, "volume/new")
+		}, reported[1:], tally{kept: 2}},
+		{"its disk is open on another node, without a PV there", "release", func(s *scene) {
+			s.capacity, s.csi = nil, nil
+			s.host = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-02", UID: "2"}}
+			s.publishes("node-02", "other", "6e0c")
+		}, []string{"event VolumeNodeGone data", "event VolumeNodeGone pvc-1"}, tally{kept: 1}},
+		{"its disk was open on a node that is gone, too", "release", func(s *scene) {
+			s.capacity, s.csi = nil, nil
+			s.publishes("node-02", "other", "6e0c")
+		}, []string{"delete data", "event VolumeReleased data"}, tally{removing: 1}},
 		{"rebuilt, empty disk", "release", func(s *scene) { s.replaced(corev1.ConditionFalse); s.mark(contract.AnnMissing, "pool/new") }, reported[1:], tally{kept: 2}},
 		{"given up under keep", "", func(s *scene) { s.abandoned("pvc-1") },
 			[]string{"event VolumeNodeGone pvc-2", noted("pvc-1", "new")}, tally{kept: 1, removing: 1}},

@@ -55,7 +55,8 @@ type Reconciler struct {
 const (
 	// byNode is the index of objects by the name of their node.
 	byNode = "node"
-	// byPool is the index of PVs by the UUID of their pool.
+	// byPool is the index of PVs by the UUID of their pool, and of capacity objects by the UUIDs of
+	// the pools that an agent published as open.
 	byPool = "pool"
 )
 
@@ -76,17 +77,26 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 		if err := mgr.GetFieldIndexer().IndexField(context.Background(), o, byNode, nodesOf); err != nil {
 			return err
 		}
+		if err := mgr.GetFieldIndexer().IndexField(context.Background(), o, byPool, poolsOf); err != nil {
+			return err
+		}
 		b = b.Watches(o, requests)
-	}
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.PersistentVolume{}, byPool,
-		poolOf); err != nil {
-		return err
 	}
 	return b.Complete(r)
 }
 
-// poolOf returns the UUID of the pool of a PV, none if no agent recorded it.
-func poolOf(o client.Object) []string {
+// poolsOf returns the UUID of the pool of a PV, none if no agent recorded it, or those that a capacity
+// object publishes as open.
+func poolsOf(o client.Object) (ids []string) {
+	if c, ok := o.(*storagev1.CSIStorageCapacity); ok {
+		pools, _, _ := contract.PoolsOf(c)
+		for _, p := range pools.Pools {
+			if p.Open && p.ID != "" {
+				ids = append(ids, p.ID)
+			}
+		}
+		return ids
+	}
 	if id := o.GetAnnotations()[contract.AnnPool]; id != "" {
 		return []string{id}
 	}

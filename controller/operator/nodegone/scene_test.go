@@ -31,7 +31,8 @@ type scene struct {
 	claim      *corev1.PersistentVolumeClaim
 	sc         *storagev1.StorageClass
 	capacity   *storagev1.CSIStorageCapacity
-	node, host *corev1.Node // none unless a row adds one
+	pools      *storagev1.CSIStorageCapacity // none unless a row adds it
+	node, host *corev1.Node                  // none unless a row adds one
 	agent      *corev1.Pod
 	seen       time.Duration // for how long the node has been gone
 }
@@ -118,6 +119,19 @@ func (s *scene) answers(ready corev1.ConditionStatus) {
 	}
 }
 
+// publishes has the agent of a node publish the pool of the PVs as open in that pod. It is one that
+// publishes its pools, if the pod is there.
+func (s *scene) publishes(node, pod, pool string) {
+	s.pools = &storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Namespace: "agents", Name: "pools", UID: "pools", ResourceVersion: "1"},
+		StorageClassName: contract.PoolsClass, NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{contract.TopologyNode: node}}}
+	n := contract.NodePools{Pod: pod, Pools: []contract.NodePool{{Name: "local", Path: "/p", ID: pool, Open: true}}}
+	_ = n.Publish(s.pools)
+	if s.agent != nil {
+		s.agent.Spec.Containers = []corev1.Container{{ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
+			HTTPGet: &corev1.HTTPGetAction{Path: contract.ProbePath}}}}}
+	}
+}
+
 func (s *scene) objects() (all []runtime.Object) {
 	add := func(o runtime.Object, there bool) {
 		if there {
@@ -130,6 +144,7 @@ func (s *scene) objects() (all []runtime.Object) {
 	add(s.claim, s.claim != nil)
 	add(s.sc, s.sc != nil)
 	add(s.capacity, s.capacity != nil)
+	add(s.pools, s.pools != nil)
 	add(s.node, s.node != nil)
 	add(s.host, s.host != nil)
 	add(s.agent, s.agent != nil)
@@ -142,7 +157,7 @@ func (s *scene) reconciler(t *testing.T, change func(*scene)) (*Reconciler, func
 	t.Helper()
 	cached := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithRuntimeObjects(s.objects()...).
 		WithIndex(&corev1.PersistentVolume{}, byNode, nodesOf).
-		WithIndex(&corev1.PersistentVolume{}, byPool, poolOf).WithIndex(&storagev1.CSIStorageCapacity{}, byNode, nodesOf).Build()
+		WithIndex(&corev1.PersistentVolume{}, byPool, poolsOf).WithIndex(&storagev1.CSIStorageCapacity{}, byPool, poolsOf).WithIndex(&storagev1.CSIStorageCapacity{}, byNode, nodesOf).Build()
 	r := &Reconciler{Namespace: "agents", Cache: cached, counts: map[string]tally{}, wrote: map[types.UID]write{},
 		Grace: func(context.Context) (time.Duration, error) { return grace, nil },
 		since: map[string]silence{"node-01": {at: time.Now().Add(-s.seen)}}}

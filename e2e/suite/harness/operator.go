@@ -2,7 +2,9 @@ package harness
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -143,7 +146,8 @@ func (o *Operator) finish() {
 }
 
 // Kubelets sets the pods of the agents' DaemonSets ready, and removes those that are deleted, as
-// kubelets do, until the test ends. Pods on nodes for which broken returns true are not ready.
+// kubelets do, until the test ends. Pods on nodes for which broken returns true are not ready. Pods
+// that are ready publish their pools as open, as agents do.
 func (s *Scene) Kubelets(broken func(node string) bool) {
 	s.eachPod(func(ctx context.Context, pods corev1client.PodInterface, pod *corev1.Pod) {
 		if pod.DeletionTimestamp != nil {
@@ -154,7 +158,13 @@ func (s *Scene) Kubelets(broken func(node string) bool) {
 		if broken(pod.Spec.NodeName) {
 			want = corev1.ConditionFalse
 		}
-		if pod.Spec.NodeName == "" || ready(pod) == want || OfJob(pod) {
+		if pod.Spec.NodeName == "" || OfJob(pod) {
+			return
+		}
+		if want == corev1.ConditionTrue && publishesPools(pod) {
+			s.publishPools(ctx, pod)
+		}
+		if ready(pod) == want {
 			return
 		}
 		patch := fmt.Sprintf(`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":%q,"lastTransitionTime":%q}]}}`,
@@ -162,6 +172,47 @@ func (s *Scene) Kubelets(broken func(node string) bool) {
 		// as above
 		_, _ = pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
 	})
+}
+
+// publishesPools reports whether the pod is that of an agent which publishes its pools.
+func publishesPools(pod *corev1.Pod) bool {
+	probe := pod.Spec.Containers[0].ReadinessProbe
+	return probe != nil && probe.HTTPGet != nil && probe.HTTPGet.Path == "/readyz/agent"
+}
+
+// publishPools publishes the pools of the pod of an agent as open.
+func (s *Scene) publishPools(ctx context.Context, pod *corev1.Pod) {
+	type pool struct {
+		Name   string `json:"name"`
+		Path   string `json:"path"`
+		ID     string `json:"id"`
+		Open   bool   `json:"open"`
+		OpenIn string `json:"openIn"`
+	}
+	pools := []pool{}
+	for _, v := range pod.Spec.Containers[0].Env {
+		if v.Name == "DATADIR" {
+			_ = json.Unmarshal([]byte(v.Value), &pools) // names and paths
+		}
+	}
+	for i := range pools {
+		pools[i].ID, pools[i].Open, pools[i].OpenIn = pod.Spec.NodeName+"-"+pools[i].Name, true, pod.Name
+	}
+	text, err := json.Marshal(map[string]any{"pod": pod.Name, "pools": pools})
+	s.must("publish pools", err)
+	annotations := map[string]string{"hostpath-provisioner.kubevirt.io/pools": string(text)}
+	objects := s.Client.StorageV1().CSIStorageCapacities(Namespace)
+	o := &storagev1.CSIStorageCapacity{StorageClassName: "pools.hostpath-provisioner.kubevirt.io",
+		ObjectMeta:   metav1.ObjectMeta{Namespace: Namespace, Name: "pools." + pod.Spec.NodeName, Annotations: annotations},
+		NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{TopologyNode: pod.Spec.NodeName}}}
+	have, err := objects.Get(ctx, o.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		_, _ = objects.Create(ctx, o, metav1.CreateOptions{}) // or at the next pass
+	case err == nil && !maps.Equal(have.Annotations, annotations):
+		have.Annotations = annotations
+		_, _ = objects.Update(ctx, have, metav1.UpdateOptions{}) // as above
+	}
 }
 
 // eachPod calls do for each pod of the agents' namespace, again and again until the test ends.
