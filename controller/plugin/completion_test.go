@@ -10,40 +10,38 @@ import (
 	"testing"
 	"time"
 
-	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/plugin"
+	scene "kubevirt.io/hostpath-provisioner/controller/plugin/plugintest"
 )
 
 // Names come from the cluster.
 func TestComplete(t *testing.T) {
-	c := scene()
-	c.Objects = append(c.Objects, claimObject("shop", "data", "pvc-1"), claimObject("vms", "disk-1", "pvc-6"),
-		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "local"}, Provisioner: contract.CSIProvisioner, Parameters: map[string]string{contract.StoragePool: "fast"}},
-		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Provisioner: "other.example.com"})
+	c := partly()
+	c.Class("local").Parameters[contract.StoragePool] = "fast"
+	c.Add(scene.Claim("vms", "disk-1", "pvc-6"))
 	t.Setenv("KUBECONFIG", c.Start(t))
-	for call, want := range map[string]string{
-		"explain ":         "data\tBound",
+	for typed, want := range map[string]string{
+		"explain ":         "data\tBound new\tPending",
 		"explain -n vms ":  "disk-1\tBound",
 		"explain data ":    "", // it takes one claim
 		"node ":            "node-01 node-02 node-03 node-04 windows-01",
 		"pools ":           "fast",
 		"volumes --node ":  "node-01 node-02 node-03 node-04 windows-01",
-		"volumes --class ": "local\tkubevirt.io.hostpath-provisioner other\tother.example.com",
+		"volumes --class ": "cloud\tebs.csi.aws.com local\tkubevirt.io.hostpath-provisioner local-path\trancher.io/local-path raw\tkubernetes.io/no-provisioner",
 		"volumes -o ":      "wide json yaml name",
 		"status --context": "--context\tThe name of the kubeconfig context to use",
 		"completion ":      "bash zsh fish powershell",
 		"completion b":     "bash",
 		"status ":          "",
 	} {
-		args := strings.Split(call, " ")
-		out := runArgs(t.Context(), append([]string{"__complete"}, args...)...)
+		args := strings.Split(typed, " ")
+		_, out, _ := call(t.Context(), append([]string{"__complete"}, args...)...)
 		names, rest, _ := strings.Cut(out, ":")
 		if got := strings.Join(strings.FieldsFunc(names, func(r rune) bool { return r == '\n' }), " "); got != want || !strings.HasPrefix(rest, "4") {
-			t.Errorf("%q completes %q, want %q; all of it is\n%s", call, got, want, out)
+			t.Errorf("%q completes %q, want %q; all of it is\n%s", typed, got, want, out)
 		}
 	}
 }
@@ -56,7 +54,7 @@ func TestCompleteWithoutAnAnswer(t *testing.T) {
 	}
 	defer l.Close()
 	began := time.Now()
-	out := runArgs(t.Context(), "__complete", "--server", "http://"+l.Addr().String(), "node", "")
+	_, out, _ := call(t.Context(), "__complete", "--server", "http://"+l.Addr().String(), "node", "")
 	if took := time.Since(began); took > 20*time.Second || !strings.HasPrefix(out, ":4") {
 		t.Errorf("after %s: %s", took, out)
 	}

@@ -42,7 +42,7 @@ func terminal(t *testing.T, lines, columns uint16) (user, program *os.File) {
 // On a terminal top draws on the alternate screen, again and again, and the terminal is as before
 // once the user interrupts it.
 func TestTopOnATerminal(t *testing.T) {
-	kubeconfig := scene().Start(t)
+	kubeconfig := partly().Start(t)
 	user, program := terminal(t, 8, 60)
 	t.Setenv("TERM", "xterm")
 	t.Setenv("NO_COLOR", "")

@@ -15,15 +15,11 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"kubevirt.io/hostpath-provisioner/controller/plugin"
-	"kubevirt.io/hostpath-provisioner/controller/plugin/plugintest"
+	scene "kubevirt.io/hostpath-provisioner/controller/plugin/plugintest"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
-	"kubevirt.io/hostpath-provisioner/volume/space"
 )
 
 // asPlugin is the variable by which this test program runs as the plugin. Its value is a file that
@@ -69,33 +65,25 @@ func memory(b *testing.B, file string) float64 {
 }
 
 // large is a cluster of nodes with as many volumes on each, of which the first nodes never answer.
-func large(nodes, volumes, dead int) plugintest.Cluster {
-	c := plugintest.Cluster{}
-	answers := map[string]plugintest.Answer{}
+func large(nodes, volumes, dead int) *scene.Cluster {
+	c := scene.Healthy()
+	c.Objects, c.Pools = nil, map[string][]inspect.Report{}
 	for i := range nodes {
 		node := fmt.Sprintf("node-%04d", i)
-		c.Objects = append(c.Objects, nodeObject(node, true), agentPod("agent", node, true))
-		r := inspect.Report{Version: 1, Pool: inspect.Pool{Name: "local", Path: "/var/hpvolumes/csi", ID: node, Held: true, Quotas: "project"},
-			Space: space.Space{Total: 1000 * gib, Free: 500 * gib, Allocated: int64(volumes) * 10 * gib, Available: 400 * gib}}
+		c.AddNode(node)
+		r := &c.Pools[node][0]
 		for v := range volumes {
 			name := fmt.Sprintf("pvc-%08d-0f8b-4f5e-8a39-3c1f6f0d8a11", i*volumes+v)
 			claim := fmt.Sprintf("data-%d-%d", i, v)
-			c.Objects = append(c.Objects, csiPV(name, node, "shop", claim), claimObject("shop", claim, name))
-			r.Volumes = append(r.Volumes, volumeOf(name, "shop", claim, int64(v)*gib, 10*gib))
+			c.Add(scene.CSIPV(name, node, "shop", claim), scene.Claim("shop", claim, name))
+			r.Volumes = append(r.Volumes, scene.VolumeOf(name, "shop", claim, int64(v)*gib, 10*gib))
 		}
-		if answers["agent-"+node] = printed(r); i < dead {
-			answers["agent-"+node] = plugintest.Answer{Never: true}
+		if i < dead {
+			c.Prints["agent-"+node+" inspect"] = scene.Answer{Never: true}
 		}
 	}
-	c.Exec = func(pod string, _ []string) plugintest.Answer { return answers[pod] }
+	c.AddInstallation(int32(nodes))
 	return c
-}
-
-func claimObject(namespace, name, pv string) *corev1.PersistentVolumeClaim {
-	class := "local"
-	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name),
-		Finalizers: []string{"kubernetes.io/pvc-protection"}}, Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class, VolumeName: pv},
-		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound}}
 }
 
 // A node that never answers costs at most --timeout, all of them together, and is a row with the

@@ -44,3 +44,13 @@ func (c clocked) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // WrappedRoundTripper lets client-go find the transport below.
 func (c clocked) WrappedRoundTripper() http.RoundTripper { return c.next }
+
+// Now returns the API server's time, or this computer's and why.
+func (r Reader) Now() (now time.Time, why string) {
+	if r.Clock != nil {
+		if now, known := r.Clock.Now(); known {
+			return now, ""
+		}
+	}
+	return time.Now(), "the API server's answers have no time"
+}

@@ -45,11 +45,6 @@ func (r Reader) CSINodes(ctx context.Context) List[storagev1.CSINode] {
 	})
 }
 
-// Registered reports whether the kubelet of a node has registered a driver.
-func Registered(all List[storagev1.CSINode], node, driver string) bool {
-	return HasDriver(all.Find(func(c *storagev1.CSINode) bool { return c.Name == node }), driver)
-}
-
 // HasDriver reports whether a kubelet has registered a driver. It has none if there is no CSINode.
 func HasDriver(c *storagev1.CSINode, driver string) bool {
 	return c != nil && slices.ContainsFunc(c.Spec.Drivers,

@@ -107,7 +107,7 @@ func kubelet(f *Facts) []finding {
 			continue
 		}
 		runs := a.Ready || strings.HasPrefix(a.Why, cluster.CheckFails)
-		if a.Driver == "" || !runs || !f.CSINodes.Known() || cluster.Registered(f.CSINodes, a.Node, a.Driver) {
+		if a.Driver == "" || !runs || !f.CSINodes.Known() || cluster.HasDriver(f.index().registered[a.Node], a.Driver) {
 			continue
 		}
 		all = append(all, finding{Critical, "node " + a.Node, "the kubelet has not registered driver " + a.Driver +

@@ -80,6 +80,7 @@ const named = 5
 // Run returns the rows of the checks: what each found, what it could not read, or ok. Findings that
 // differ in the object alone are one row.
 func Run(f *Facts) (rows []Row) {
+	f.by = nil // of facts that were changed
 	for _, c := range checksOf(f) {
 		found := c.of(f)
 		if len(found) == 0 {
@@ -94,17 +95,16 @@ func Run(f *Facts) (rows []Row) {
 
 // merged joins the objects of findings that are otherwise the same.
 func merged(found []finding) (all []finding) {
-	objects := map[finding][]string{}
+	objects, seen := map[finding][]string{}, map[finding]bool{}
 	for _, m := range found {
 		key := m
 		key.object = ""
-		if _, seen := objects[key]; !seen {
+		if _, has := objects[key]; !has {
 			all = append(all, key)
-		}
-		if objects[key] == nil {
 			objects[key] = []string{}
 		}
-		if m.object != "" && !slices.Contains(objects[key], m.object) {
+		if m.object != "" && !seen[m] {
+			seen[m] = true
 			objects[key] = append(objects[key], m.object)
 		}
 	}

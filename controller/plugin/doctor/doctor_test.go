@@ -19,94 +19,23 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/utils/ptr"
 
 	hpp "kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
-	"kubevirt.io/hostpath-provisioner/controller/kube/permissions"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/agents"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/cluster"
-	"kubevirt.io/hostpath-provisioner/controller/plugin/fleet"
+	scene "kubevirt.io/hostpath-provisioner/controller/plugin/plugintest"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
-	"kubevirt.io/hostpath-provisioner/volume/space"
 )
 
-const gib = 1 << 30
-
-var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-
-// metrics are those of an agent whose pool has a disk of its own and enforces quotas, and whose
-// certificate is renewed in time.
-const metrics = `# TYPE kubevirt_hpp_pool_quota_enforced gauge
-kubevirt_hpp_pool_quota_enforced{method="project",pool="local"} 1
-# TYPE kubevirt_hpp_pool_path_shared_with_os gauge
-kubevirt_hpp_pool_path_shared_with_os{pool="local"} 0
-# TYPE kubevirt_hpp_certificate_expiry_timestamp_seconds gauge
-kubevirt_hpp_certificate_expiry_timestamp_seconds{use="metrics"} 1.8e+09
-`
-
-// healthy are the facts of a cluster of two nodes with the CSI driver and the operator, in which
-// there is nothing to find.
-func healthy() *Facts {
-	f := &Facts{Now: now}
-	f.Drivers.Items = []storagev1.CSIDriver{{ObjectMeta: metav1.ObjectMeta{Name: contract.CSIProvisioner}}}
-	for _, name := range []string{"node-01", "node-02"} {
-		f.Nodes.Items = append(f.Nodes.Items, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
-			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}})
-		a := cluster.Agent{Node: name, Namespace: "hpp", Pod: "agent-" + name, UID: "uid", Container: "c", Image: "hpp:v1", Process: cluster.NodeAgent,
-			Ready: true, Provisioners: []string{contract.CSIProvisioner}, Driver: contract.CSIProvisioner, ServiceAccount: "agents"}
-		f.Agents.Items = append(f.Agents.Items, a)
-		f.CSINodes.Items = append(f.CSINodes.Items, storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: contract.CSIProvisioner}}}})
-		f.Pools = append(f.Pools, agents.Pools{Agent: a, Reports: []inspect.Report{{Pool: inspect.Pool{Name: "local", Held: true, Quotas: "project"},
-			Space: space.Space{Total: 100 * gib, Free: 60 * gib, Available: 50 * gib}}}})
-		f.Metrics = append(f.Metrics, cluster.ParseMetrics(a, []byte(metrics)))
-		f.Leases.Items = append(f.Leases.Items, coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec: coordinationv1.LeaseSpec{RenewTime: ptr.To(metav1.NewMicroTime(now.Add(-8 * time.Second)))}})
-	}
-	f.DaemonSets.Items = []appsv1.DaemonSet{{ObjectMeta: metav1.ObjectMeta{Namespace: "hpp", Name: "csi"},
-		Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 2, CurrentNumberScheduled: 2}}}
-	f.Accounts = []cluster.Account{{Namespace: "hpp", Name: "agents"}}
-	f.Operators.Items = []corev1.Pod{{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}}
-	f.Resources.Items = []hpp.HostPathProvisioner{{ObjectMeta: metav1.ObjectMeta{Name: "hpp"},
-		Status: hpp.HostPathProvisionerStatus{Conditions: []hpp.Condition{{Type: hpp.Available, Status: corev1.ConditionTrue},
-			{Type: hpp.Degraded, Status: corev1.ConditionFalse}}}}}
-	delayed := storagev1.VolumeBindingWaitForFirstConsumer
-	f.Classes.Items = []storagev1.StorageClass{
-		{ObjectMeta: metav1.ObjectMeta{Name: "local", Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
-			Provisioner: contract.CSIProvisioner, VolumeBindingMode: &delayed, Parameters: map[string]string{contract.StoragePool: "local"}},
-		{ObjectMeta: metav1.ObjectMeta{Name: "cloud"}, Provisioner: "ebs.csi.aws.com"},
-		{ObjectMeta: metav1.ObjectMeta{Name: "local-path"}, Provisioner: "rancher.io/local-path"}, // of another program
-	}
-	f.PVs.Items = []corev1.PersistentVolume{
-		pv("pvc-1", contract.CSIProvisioner, "node-01"),
-		pv("of-others", "ebs.csi.aws.com", "gone"),
-	}
-	f.Claims.Items = []corev1.PersistentVolumeClaim{claim("waits-for-pod", ""), claim("young", "node-01")}
-	f.Claims.Items[1].CreationTimestamp = metav1.NewTime(now.Add(-time.Minute))
-	f.Version.It = &version.Info{Major: "1", Minor: "34+"}
-	f.Events.Items = []corev1.Event{{LastTimestamp: metav1.NewTime(now.Add(-time.Hour))}}
-	return f
-}
-
-func pv(name, driver, node string) corev1.PersistentVolume {
-	return corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
-		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver}},
-		NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: contract.TopologyNode, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}}}}
-}
-
-// claim returns a claim of an hour ago whose selected node is the node, unless that is "".
-func claim(name, node string) corev1.PersistentVolumeClaim {
-	c := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))},
-		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("local")}}
-	if node != "" {
-		c.Annotations = map[string]string{contract.AnnSelectedNode: node}
-	}
-	return c
+// read reads the facts about a cluster, as the command does.
+func read(t testing.TB, c *scene.Cluster) *Facts {
+	t.Helper()
+	reader, ask := c.Reader(t)
+	return Read(t.Context(), reader, ask, time.Minute)
 }
 
 // found returns the rows that are not ok, a line each.
@@ -121,7 +50,7 @@ func found(rows []Row) string {
 }
 
 func TestHealthy(t *testing.T) {
-	rows := Run(healthy())
+	rows := Run(read(t, scene.Healthy()))
 	if got := found(rows); got != "" {
 		t.Errorf("found %s", got)
 	}
@@ -130,65 +59,267 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
-// respond replaces a line of the first agent's metrics.
-func (f *Facts) respond(old, new string) {
-	f.Metrics[0] = cluster.ParseMetrics(f.Agents.Items[0], []byte(strings.Replace(metrics, old, new, 1)))
+// serves replaces a part of what the agent of node-01 serves as metrics.
+func serves(old, new string) func(*scene.Cluster) {
+	return func(c *scene.Cluster) { c.Metrics["agent-node-01"] = strings.Replace(scene.Metrics, old, new, 1) }
 }
 
-// BenchmarkDoctor measures the checks of a cluster whose nodes have 10 volumes each.
-func BenchmarkDoctor(b *testing.B) {
-	for _, count := range []int{100, 1000, 2000} {
-		b.Run(fmt.Sprintf("%d nodes", count), func(b *testing.B) {
-			f := healthy()
-			node, agent, csi, pools, lease := f.Nodes.Items[0], f.Agents.Items[0], f.CSINodes.Items[0], f.Pools[0], f.Leases.Items[0]
-			metrics := f.Metrics[0]
-			f.Nodes.Items, f.Agents.Items, f.CSINodes.Items, f.Pools, f.Leases.Items, f.Metrics = nil, nil, nil, nil, nil, nil
-			for i := range count {
-				name := fmt.Sprintf("node-%05d", i)
-				n, c, l := *node.DeepCopy(), *csi.DeepCopy(), *lease.DeepCopy()
-				n.Name, agent.Node, c.Name, l.Name, pools.Agent.Node = name, name, name, name, name
-				f.Nodes.Items, f.Agents.Items, f.CSINodes.Items = append(f.Nodes.Items, n), append(f.Agents.Items, agent), append(f.CSINodes.Items, c)
-				f.Pools, f.Leases.Items, f.Metrics = append(f.Pools, pools), append(f.Leases.Items, l), append(f.Metrics, metrics)
-				for v := range 10 {
-					f.PVs.Items = append(f.PVs.Items, pv(fmt.Sprintf("pvc-%d-%d", i, v), contract.CSIProvisioner, name))
+func devices(samples string) func(*scene.Cluster) {
+	return func(c *scene.Cluster) {
+		c.Metrics["disks-node-01"] = "# TYPE kubevirt_hpp_devices gauge\n# TYPE local_pv_provisioner_error_devices gauge\n" + samples
+	}
+}
+
+// claim adds a claim of an hour ago.
+func claim(c *scene.Cluster, class string, annotations map[string]string) *corev1.PersistentVolumeClaim {
+	claim := scene.Claim("shop", "late", "")
+	claim.Spec.StorageClassName, claim.Annotations = &class, annotations
+	c.Add(claim)
+	return claim
+}
+
+// lost adds a claim whose PV is gone.
+func lost(class string) func(*scene.Cluster) {
+	return func(c *scene.Cluster) {
+		late := claim(c, class, map[string]string{contract.AnnSelectedNode: "node-01"})
+		late.Spec.VolumeName, late.Status.Phase = "pvc-9", corev1.ClaimLost
+	}
+}
+
+// hostPath adds a class of the hostPath provisioner, which the agents serve.
+func hostPath(c *scene.Cluster) *storagev1.StorageClass {
+	c.Provision("hostpath,csi")
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "hostpath"}, Provisioner: contract.HostPathProvisioner}
+	c.Add(class)
+	return class
+}
+
+// report changes what the agent of node-01 reports about its pool.
+func report(edit func(r *inspect.Report)) func(*scene.Cluster) {
+	return func(c *scene.Cluster) { edit(&c.Pools["node-01"][0]) }
+}
+
+// starts makes the agent of node-01 one that has not started.
+func starts(c *scene.Cluster) *corev1.Pod {
+	p := c.Agent("node-01")
+	p.Status = corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "x", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}}}}
+	return p
+}
+
+func renewed(after time.Duration) func(*scene.Cluster) {
+	return func(c *scene.Cluster) {
+		scene.Get[coordinationv1.Lease](c, "node-01").Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now().Add(after)))
+	}
+}
+
+func class(edit func(c *storagev1.StorageClass)) func(*scene.Cluster) {
+	return func(c *scene.Cluster) { edit(c.Class("local")) }
+}
+
+// changes are rows that each spoil one thing of the healthy cluster, with the rows that doctor then has:
+// their beginnings, and words of their reasons and fixes.
+var changes = map[string]struct {
+	spoil func(c *scene.Cluster)
+	want  []string
+}{
+	"DaemonSet selects none": {func(c *scene.Cluster) { scene.Get[appsv1.DaemonSet](c, "agents").Status = appsv1.DaemonSetStatus{} },
+		[]string{"warning agents: DaemonSet hpp/agents", "selects no node"}},
+	"pods missing": {func(c *scene.Cluster) { scene.Get[appsv1.DaemonSet](c, "agents").Status.DesiredNumberScheduled = 3 },
+		[]string{"critical agents: DaemonSet hpp/agents", "2 of 3 nodes", "describe daemonset agents"}},
+	"agent not ready":          {func(c *scene.Cluster) { starts(c) }, []string{"critical agents: node node-01", "CrashLoopBackOff", "describe pod agent-node-01"}},
+	"agent of disks not ready": {func(c *scene.Cluster) { c.Pod("disks-node-01").Status = corev1.PodStatus{} }, []string{"critical agents: node node-01: pod disks-node-01 is not ready"}},
+	"node not ready":           {func(c *scene.Cluster) { c.NotReady("node-01") }, []string{"critical agents: node node-01", "cannot be reached"}},
+	"no agents": {func(c *scene.Cluster) {
+		scene.Drop[corev1.Pod](c)
+		scene.Drop[appsv1.DaemonSet](c)
+		scene.Drop[hpp.HostPathProvisioner](c)
+		scene.Drop[corev1.PersistentVolume](c)
+	}, []string{"critical agents: : no agent of hostpath-provisioner runs in this cluster => install it: see docs/install.md"}},
+	"operator degraded": {func(c *scene.Cluster) {
+		scene.Get[hpp.HostPathProvisioner](c, "hpp").Status.Conditions[1] = hpp.Condition{Type: hpp.Degraded, Status: corev1.ConditionTrue, Reason: "PoolMissing", Message: "no disk"}
+	}, []string{"critical operator: HostPathProvisioner hpp", "Degraded=True: PoolMissing: no disk"}},
+	"no operator":        {func(c *scene.Cluster) { scene.Drop[corev1.Pod](c, "operator-1") }, []string{"critical operator", "no pod of the operator is ready"}},
+	"permission missing": {func(c *scene.Cluster) { c.Lacks = []string{"list volumeattachments", "get events"} }, []string{"critical permissions: ServiceAccount hpp/agents", "get events", "several agents write"}},
+	"no CSIDriver": {func(c *scene.Cluster) { scene.Drop[storagev1.CSIDriver](c) },
+		[]string{"critical driver: CSIDriver " + contract.CSIProvisioner, "wait for an attacher", "kubectl apply -k"}},
+	"no CSIDriver, a sidecar": {func(c *scene.Cluster) {
+		scene.Drop[storagev1.CSIDriver](c)
+		c.Provision("")
+	}, []string{"critical driver: CSIDriver " + contract.CSIProvisioner}},
+	"not registered":         {func(c *scene.Cluster) { scene.Get[storagev1.CSINode](c, "node-02").Spec.Drivers = nil }, []string{"critical kubelet: node node-02", "has not registered driver " + contract.CSIProvisioner, "kubelet-dir"}},
+	"node without a CSINode": {func(c *scene.Cluster) { scene.Drop[storagev1.CSINode](c, "node-02") }, []string{"critical kubelet: node node-02", "has not registered"}},
+	"several images":         {func(c *scene.Cluster) { c.Agent("node-02").Spec.Containers[0].Image = "hpp:v2" }, []string{"warning versions", "hpp:v1 on node-01; hpp:v2 on node-02"}},
+	"pool of no process":     {report(func(r *inspect.Report) { r.Pool.Held = false }), []string{"warning pools: node node-01", "owned by no process", "kubectl hpp pools local"}},
+	"pool nearly full":       {report(func(r *inspect.Report) { r.Space.Available = 9 * scene.GiB }), []string{"warning space: node node-01", "9Gi of 100Gi available"}},
+	"disk full":              {report(func(r *inspect.Report) { r.Space.Free = scene.GiB }), []string{"critical space: node node-01", "1Gi of 100Gi are free"}},
+	"no quotas":              {report(func(r *inspect.Report) { r.Pool.NoQuotas = "it is mounted without prjquota" }), []string{"warning quotas: node node-01", "without prjquota", "tune2fs"}},
+	"no quotas on both": {func(c *scene.Cluster) {
+		c.Pools["node-01"][0].Pool.NoQuotas, c.Pools["node-02"][0].Pool.NoQuotas = "tmpfs", "tmpfs"
+	}, []string{"warning quotas: node node-01, node node-02: pool local enforces no quotas"}},
+	"certificate ends": {func(c *scene.Cluster) {
+		serves("4.1e+09", fmt.Sprint(time.Now().Add(6*24*time.Hour).Unix()))(c)
+	}, []string{"warning certificates: pod hpp/agent-node-01", "for metrics ends at " + time.Now().Add(6*24*time.Hour).UTC().Format("2006-01-02")}},
+	"certificate ended": {serves("4.1e+09", "1.6e+09"), []string{"critical certificates: pod hpp/agent-node-01", "ended at"}},
+	"bad parameter":     {class(func(c *storagev1.StorageClass) { c.Parameters["storagepool"] = "local" }), []string{"critical classes: class local", `parameters ["storagepool"]`, "delete it and create it again"}},
+	"binds at once": {func(c *scene.Cluster) { claim(c, "local", nil); c.Class("local").VolumeBindingMode = nil },
+		[]string{"critical classes: class local", "WaitForFirstConsumer", "warning claims: claim shop/late"}},
+	"no such pool":        {class(func(c *storagev1.StorageClass) { c.Parameters[contract.StoragePool] = "fast" }), []string{"critical classes: class local", "no node has its pool fast; they have local"}},
+	"pool without a name": {class(func(c *storagev1.StorageClass) { c.Parameters = nil }), []string{"critical classes: class local", "its pool legacy"}},
+	"class of nobody":     {func(c *scene.Cluster) { hostPath(c); c.Provision("csi") }, []string{"critical classes: class hostpath", "no agent serves its provisioner", "PROVISION"}},
+	"mount options":       {func(c *scene.Cluster) { hostPath(c).MountOptions = []string{"ro"} }, []string{"critical classes: class hostpath", "mountOptions"}},
+	"mount option of a filesystem": {class(func(c *storagev1.StorageClass) { c.MountOptions = []string{"noatime", "ro,discard"} }),
+		[]string{"critical classes: class local", `mount options ["discard"]`, "delete it and create it again"}},
+	"two defaults": {func(c *scene.Cluster) {
+		c.Class("cloud").Annotations = map[string]string{"storageclass.beta.kubernetes.io/is-default-class": "true"}
+	}, []string{"warning default-class", "cloud, local"}},
+	"node gone": {func(c *scene.Cluster) { c.Add(scene.CSIPV("pvc-9", "node-09", "shop", "x")) }, []string{"critical volumes: PV pvc-9", "node-09 does not exist", "docs/node-gone.md"}},
+	"no agent on the node": {func(c *scene.Cluster) { c.Add(scene.Node("node-03"), scene.CSIPV("pvc-3", "node-03", "shop", "x")) },
+		[]string{"critical volumes: PV pvc-3", "no agent on its node node-03"}},
+	"disk of a node that is gone":  {func(c *scene.Cluster) { c.Add(scene.DiskPV("local-sdb", "gone", "/dev/sdb")) }, []string{"critical volumes: PV local-sdb: its node gone does not exist"}},
+	"hostPath PV without an agent": {func(c *scene.Cluster) { c.Add(scene.HostPathPV("pvc-h", "node-01", "shop", "x")) }, []string{"warning volumes: PV pvc-h", "it neither grows nor is deleted"}},
+	"selected node missing": {func(c *scene.Cluster) { claim(c, "local", map[string]string{contract.AnnSelectedNode: "node-09"}) },
+		[]string{"critical claims: claim shop/late", "selected-node names node node-09", "annotate pvc late volume.kubernetes.io/selected-node-"}},
+	"annotated node missing": {func(c *scene.Cluster) {
+		hostPath(c)
+		claim(c, "hostpath", map[string]string{contract.AnnProvisionOnNode: "node-09"})
+	}, []string{"critical claims: claim shop/late", "provisionOnNode names node node-09"}},
+	"claim waits": {func(c *scene.Cluster) { claim(c, "local", map[string]string{contract.AnnSelectedNode: "node-01"}) },
+		[]string{"warning claims: claim shop/late", "more than 5m", "kubectl hpp explain late -n shop"}},
+	"claim waits for a pod": {func(c *scene.Cluster) { claim(c, "local", nil) }, nil},
+	"lost claim":            {lost("local"), []string{"critical claims: claim shop/late: its PV pvc-9 does not exist", "kubectl hpp explain late -n shop"}},
+	"lost claim with its data": {func(c *scene.Cluster) {
+		lost("of-others")(c)
+		c.Pools["node-02"][0].Volumes = []inspect.Volume{{Name: "pvc-9", PV: "pvc-9"}}
+	}, []string{"critical claims: claim shop/late: its PV pvc-9 does not exist; its data is there: directory pvc-9 of", "on node node-02"}},
+	"lost claim of others": {lost("cloud"), nil},
+	"clock ahead":          {renewed(time.Minute + 10*time.Second), []string{"warning clocks: node node-01", " ahead of the API server's"}},
+	"clock behind":         {renewed(-time.Hour), []string{"warning clocks: node node-01", "old: its clock is behind"}},
+	"event of the future": {func(c *scene.Cluster) {
+		e := c.Event("DaemonSet", "agents", "X", "")
+		e.LastTimestamp, e.Source.Host = scene.Ago(-time.Hour), "node-02"
+	}, []string{"warning clocks: node node-02", "in the future"}},
+	"old Kubernetes": {func(c *scene.Cluster) { c.Minor = "29" }, []string{"warning kubernetes", "1.30 to 1.37"}},
+	"odd version":    {func(c *scene.Cluster) { c.Minor = "" }, []string{"unknown kubernetes", "1."}},
+	"disks": {devices(`kubevirt_hpp_devices{node="node-01",state="error"} 1
+kubevirt_hpp_devices{node="node-01",state="gone"} 2
+kubevirt_hpp_devices{node="node-01",state="unclear"} 1
+kubevirt_hpp_devices{node="node-01",state="refused"} 4
+`), []string{"critical disks: node node-01: 2 disks with a PV are gone", "warning disks: node node-01: 1 disk cannot be proven", "warning disks: node node-01: 1 disk cannot be read"}},
+	"disks, an older agent": {devices("local_pv_provisioner_error_devices{node=\"node-01\"} 3\n"), []string{"warning disks: node node-01: 3 disks cannot be read"}},
+	"quota lost": {serves("", `# TYPE kubevirt_hpp_volume_abnormal gauge
+kubevirt_hpp_volume_abnormal{pool="local",volume="pvc-1",namespace="shop",persistentvolumeclaim="data",reason="QuotaLost"} 1
+kubevirt_hpp_volume_abnormal{pool="local",volume="pvc-2",namespace="shop",persistentvolumeclaim="logs",reason="DirectoryMissing"} 1
+`), []string{"warning volume-health: claim shop/data", "QuotaLost", "critical volume-health: claim shop/logs"}},
+	"no answer": {func(c *scene.Cluster) { delete(c.Pools, "node-01") }, []string{"unknown pools: node node-01: unable to upgrade", "unknown space", "unknown quotas"}},
+	"directory of the kubelet": {func(c *scene.Cluster) {
+		starts(c)
+		c.Event("Pod", "agent-node-01", "FailedMount", "hostPath type check failed: /var/lib/kubelet/pods is not a directory").InvolvedObject.UID = "agent-node-01"
+	}, []string{"critical agents: node node-01", "critical kubelet: node node-01: the pod of its agent does not start: hostPath type check failed", "kubelet-dir"}},
+	"insufficient quota": {func(c *scene.Cluster) {
+		scene.Get[appsv1.DaemonSet](c, "agents").Status.DesiredNumberScheduled = 3
+		c.Event("DaemonSet", "agents", "FailedCreate", "insufficient quota to match these scopes: [{PriorityClass In [system-node-critical]}]")
+	}, []string{"critical agents: DaemonSet", "critical priority-quota: namespace hpp", "quota.yaml"}},
+	"metrics unknown on both": {func(c *scene.Cluster) { delete(c.Metrics, "agent-node-01"); delete(c.Metrics, "agent-node-02") },
+		[]string{"unknown volume-health", "unknown system-disk: node node-01, node node-02: its metrics: the API server does not reach the pod", "unknown certificates: node node-01, node node-02"}},
+	"system disk without quotas": {func(c *scene.Cluster) {
+		c.Metrics["agent-node-01"] = strings.NewReplacer(`method="project",pool="local"} 1`, `method="none",pool="local"} 0`, `shared_with_os{pool="local"} 0`, `shared_with_os{pool="local"} 1`).Replace(scene.Metrics)
+	}, []string{"warning system-disk: node node-01", "can fill the node", "own-disk"}},
+	"system disk with quotas": {serves("shared_with_os{pool=\"local\"} 0", "shared_with_os{pool=\"local\"} 1"), nil},
+	"no quotas by metrics": {func(c *scene.Cluster) {
+		c.Forbidden = []string{"pods/exec"}
+		serves(`method="project",pool="local"} 1`, `method="none",pool="local"} 0`)(c)
+	}, []string{"warning quotas: node node-01", "unknown pools: : may not run commands", "unknown space"}},
+	"control plane without an agent": {func(c *scene.Cluster) {
+		n := scene.Node("cp-01")
+		n.Spec.Taints = []corev1.Taint{{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}}
+		c.Add(n)
+	}, nil},
+}
+
+// Each row has its findings, and no others.
+func TestChecks(t *testing.T) {
+	for name, row := range changes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := scene.Healthy()
+			row.spoil(c)
+			got, lines := found(Run(read(t, c))), 0
+			for _, want := range row.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("found\n%swant %q", got, want)
+				}
+				if slices.ContainsFunc([]string{"warning ", "critical ", "unknown "}, func(v string) bool { return strings.HasPrefix(want, v) }) {
+					lines++
 				}
 			}
-			for b.Loop() {
-				Run(f)
+			if n := strings.Count(got, "\n"); n != lines {
+				t.Errorf("found %d rows, want %d:\n%s", n, lines, got)
 			}
 		})
 	}
 }
 
-// disks adds an agent of raw disks with these metrics.
-func (f *Facts) disks(samples string) {
-	a := cluster.Agent{Node: "node-01", Namespace: "hpp", Pod: "disks-1", Container: "c", Image: "hpp:v1", Process: cluster.DiskAgent, Ready: true}
-	f.Agents.Items = append(f.Agents.Items, a)
-	f.Metrics = append(f.Metrics, cluster.ParseMetrics(a, []byte("# TYPE kubevirt_hpp_devices gauge\n# TYPE local_pv_provisioner_error_devices gauge\n"+samples)))
+// Each check has a row that it makes.
+func TestEveryCheckHasARow(t *testing.T) {
+	for _, c := range checks {
+		made := false
+		for _, row := range changes {
+			made = made || slices.ContainsFunc(row.want, func(w string) bool {
+				return strings.HasPrefix(w, "warning "+c.name) || strings.HasPrefix(w, "critical "+c.name)
+			})
+		}
+		if !made {
+			t.Errorf("no row makes a finding of %s", c.name)
+		}
+	}
 }
 
-// lostClaim adds a claim whose PV is gone.
-func (f *Facts) lostClaim(name, class string) {
-	c := claim(name, "node-01")
-	c.Spec.StorageClassName, c.Spec.VolumeName, c.Status.Phase = &class, "pvc-9", corev1.ClaimLost
-	f.Claims.Items = append(f.Claims.Items, c)
+// A permission that doctor lacks is an unknown of each row that needs it, and of no other.
+func TestUnread(t *testing.T) {
+	for resource, want := range map[string]string{
+		"nodes": "agents, volumes, claims, clocks", "pods": "agents, operator, permissions, kubelet, driver, versions, pools, space, volume-health, disks, quotas, system-disk, certificates, classes, volumes, claims",
+		"csinodes": "kubelet", "csidrivers": "driver", "storageclasses": "classes, default-class, claims", "persistentvolumes": "volumes",
+		"persistentvolumeclaims": "claims", "daemonsets": "agents, priority-quota", "hostpathprovisioners": "operator", "leases": "clocks",
+		"events": "kubelet, priority-quota, clocks", "subjectaccessreviews": "permissions", "pods/proxy": "volume-health, disks, system-disk, certificates",
+		"pods/exec": "pools, space", "csistoragecapacities": "", "/version": "kubernetes",
+	} {
+		c := scene.Healthy()
+		c.Forbidden = []string{resource}
+		var unknown []string
+		for _, r := range Run(read(t, c)) {
+			switch {
+			case r.Verdict == Unknown && !slices.Contains(unknown, r.Check):
+				unknown = append(unknown, r.Check)
+			case r.Verdict != OK && r.Verdict != Unknown:
+				t.Errorf("%s: %+v", resource, r)
+			}
+		}
+		if got := strings.Join(unknown, ", "); got != want {
+			t.Errorf("%s is unknown in %q, want %q", resource, got, want)
+		}
+	}
+	c := scene.Healthy()
+	c.Forbidden = []string{"*"}
+	for _, r := range Run(read(t, c)) {
+		if r.Verdict != Unknown {
+			t.Errorf("%+v", r)
+		}
+	}
 }
 
 // What the API server answers is judged by the time of its answer: agents that answer minutes later
 // make no clock wrong, and no claim old.
 func TestSlowAgentsMakeNoClockWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		clock := &cluster.Clock{}
+		clock, c := &cluster.Clock{}, scene.Healthy()
 		if _, err := clock.Wrap(dated{}).RoundTrip(nil); err != nil {
 			t.Fatal(err)
 		}
-		young := claim("young", "node-01")
-		young.CreationTimestamp = metav1.NewTime(time.Now().Add(-4 * time.Minute))
-		f := healthy()
-		f.Nodes.Items[0].ResourceVersion = "1"
-		objects := []runtime.Object{&f.Nodes.Items[0], &f.Classes.Items[0], &young, &coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: "node-01"},
-			Spec:       coordinationv1.LeaseSpec{RenewTime: ptr.To(metav1.NewMicroTime(time.Now()))}}}
+		young := c.Claim("new")
+		young.CreationTimestamp, c.Node("node-01").ResourceVersion = scene.Ago(4*time.Minute), "1"
+		lease := scene.Get[coordinationv1.Lease](c, "node-01")
+		lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now()))
+		objects := []runtime.Object{c.Node("node-01"), c.Class("local"), young, lease}
 		slow := func(context.Context, []cluster.Agent) ([]agents.Pools, string) {
 			time.Sleep(160 * time.Second)
 			return nil, "the agents did not answer"
@@ -208,285 +339,101 @@ func (dated) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{Header: http.Header{"Date": {time.Now().UTC().Format(http.TimeFormat)}}}, nil
 }
 
-// A node that the DaemonSets leave out, as of the control plane, is no problem; one that they should
-// serve is.
-func TestNodesWithoutAgents(t *testing.T) {
-	for taint, want := range map[string]bool{"node-role.kubernetes.io/control-plane": false, "node.kubernetes.io/disk-pressure": true, "": true} {
-		f := healthy()
-		n := *f.Nodes.Items[0].DeepCopy()
-		n.Name = "cp-01"
-		if taint != "" {
-			n.Spec.Taints = []corev1.Taint{{Key: taint, Effect: corev1.TaintEffectNoSchedule}}
-		}
-		f.Nodes.Items = append(f.Nodes.Items, n)
-		for _, n := range fleet.Of(&f.Facts) {
-			if n.Name == "cp-01" && (len(n.Problems) > 0) != want {
-				t.Errorf("%q: %q", taint, n.Problems)
-			}
-		}
-	}
-}
-
-// Each row spoils one fact of the healthy cluster, and has the one row that it makes: its beginning,
-// and words of its reason and its fix.
-func TestChecks(t *testing.T) {
-	class := func(f *Facts) *storagev1.StorageClass { return &f.Classes.Items[0] }
-	hostPath := func(f *Facts) *storagev1.StorageClass {
-		f.Agents.Items[0].Provisioners = append(f.Agents.Items[0].Provisioners, contract.HostPathProvisioner)
-		f.Classes.Items = append(f.Classes.Items, storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "hostpath"}, Provisioner: contract.HostPathProvisioner})
-		return &f.Classes.Items[len(f.Classes.Items)-1]
-	}
-	missing := func(message, kind, name string) corev1.Event {
-		return corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "hpp"}, LastTimestamp: metav1.NewTime(now), Message: message,
-			InvolvedObject: corev1.ObjectReference{Kind: kind, Name: name, UID: "uid"}}
-	}
-	for name, row := range map[string]struct {
-		spoil func(f *Facts)
-		want  []string
-	}{
-		"DaemonSet selects none": {func(f *Facts) { f.DaemonSets.Items[0].Status = appsv1.DaemonSetStatus{} },
-			[]string{"warning agents: DaemonSet hpp/csi", "selects no node"}},
-		"pods missing": {func(f *Facts) { f.DaemonSets.Items[0].Status.DesiredNumberScheduled = 3 },
-			[]string{"critical agents: DaemonSet hpp/csi", "2 of 3 nodes", "describe daemonset csi"}},
-		"agent not ready": {func(f *Facts) { f.Agents.Items[0].Ready, f.Agents.Items[0].Why = false, "it crashes" },
-			[]string{"critical agents: node node-01", "it crashes", "describe pod agent-node-01"}},
-		"agent of disks not ready": {func(f *Facts) {
-			f.Agents.Items = append(f.Agents.Items, cluster.Agent{Node: "node-02", Pod: "disks", Namespace: "hpp", Process: cluster.DiskAgent, Why: "no ConfigMap"})
-		}, []string{"critical agents: node node-02", "no ConfigMap"}},
-		"node not ready": {func(f *Facts) { f.Nodes.Items[0].Status.Conditions = nil },
-			[]string{"critical agents: node node-01", "cannot be reached"}},
-		"operator degraded": {func(f *Facts) {
-			f.Resources.Items[0].Status.Conditions[1] = hpp.Condition{Type: hpp.Degraded, Status: corev1.ConditionTrue, Reason: "PoolMissing", Message: "no disk"}
-		}, []string{"critical operator: HostPathProvisioner hpp", "Degraded=True: PoolMissing: no disk"}},
-		"no operator": {func(f *Facts) { f.Operators.Items = nil }, []string{"critical operator", "no pod of the operator is ready"}},
-		"permission missing": {func(f *Facts) { f.Accounts[0].Missing = []permissions.Permission{"get events"} },
-			[]string{"critical permissions: ServiceAccount hpp/agents", "get events", "several agents write"}},
-		"no CSIDriver": {func(f *Facts) { f.Drivers.Items = nil },
-			[]string{"critical driver: CSIDriver " + contract.CSIProvisioner, "wait for an attacher", "kubectl apply -k"}},
-		"no CSIDriver, a sidecar": {func(f *Facts) {
-			f.Drivers.Items = nil
-			for i := range f.Agents.Items {
-				f.Agents.Items[i].Sidecar, f.Agents.Items[i].Provisioners = true, nil
-			}
-		}, []string{"critical driver: CSIDriver " + contract.CSIProvisioner}},
-		"not registered": {func(f *Facts) { f.CSINodes.Items[1].Spec.Drivers = nil },
-			[]string{"critical kubelet: node node-02", "has not registered driver " + contract.CSIProvisioner, "kubelet-dir"}},
-		"node without a CSINode": {func(f *Facts) { f.CSINodes.Items = f.CSINodes.Items[:1] },
-			[]string{"critical kubelet: node node-02", "has not registered"}},
-		"several images": {func(f *Facts) { f.Agents.Items[1].Image = "hpp:v2" },
-			[]string{"warning versions", "hpp:v1 on node-01; hpp:v2 on node-02"}},
-		"pool of no process": {func(f *Facts) { f.Pools[0].Reports[0].Pool.Held = false },
-			[]string{"warning pools: node node-01", "owned by no process", "kubectl hpp pools local"}},
-		"pool nearly full": {func(f *Facts) { f.Pools[0].Reports[0].Space.Available = 9 * gib },
-			[]string{"warning space: node node-01", "9Gi of 100Gi available"}},
-		"disk full": {func(f *Facts) { f.Pools[0].Reports[0].Space.Free = gib },
-			[]string{"critical space: node node-01", "1Gi of 100Gi are free"}},
-		"no quotas": {func(f *Facts) { f.Pools[0].Reports[0].Pool.NoQuotas = "it is mounted without prjquota" },
-			[]string{"warning quotas: node node-01", "without prjquota", "tune2fs"}},
-		"no quotas on both": {func(f *Facts) {
-			f.Pools[0].Reports[0].Pool.NoQuotas, f.Pools[1].Reports[0].Pool.NoQuotas = "tmpfs", "tmpfs"
-		}, []string{"warning quotas: node node-01, node node-02: pool local enforces no quotas"}},
-		"certificate ends": {func(f *Facts) {
-			f.respond(`{use="metrics"} 1.8e+09`, fmt.Sprintf(`{use="metrics"} %d`, now.Add(6*24*time.Hour).Unix()))
-		},
-			[]string{"warning certificates: pod hpp/agent-node-01", "for metrics ends at 2026-01-07T12:00:00Z"}},
-		"certificate ended": {func(f *Facts) {
-			f.respond(`{use="metrics"} 1.8e+09`, fmt.Sprintf(`{use="metrics"} %d`, now.Add(-time.Hour).Unix()))
-		},
-			[]string{"critical certificates: pod hpp/agent-node-01", "ended at"}},
-		"bad parameter": {func(f *Facts) { class(f).Parameters["storagepool"] = "local" },
-			[]string{"critical classes: class local", `parameters ["storagepool"]`, "delete it and create it again"}},
-		"binds at once": {func(f *Facts) { class(f).VolumeBindingMode = nil }, []string{"critical classes: class local", "WaitForFirstConsumer", "warning claims: claim shop/waits-for-pod"}},
-		"no such pool": {func(f *Facts) { class(f).Parameters[contract.StoragePool] = "fast" },
-			[]string{"critical classes: class local", "no node has its pool fast; they have local"}},
-		"pool without a name": {func(f *Facts) { class(f).Parameters = nil }, []string{"critical classes: class local", "its pool legacy"}},
-		"class of nobody": {func(f *Facts) {
-			f.Classes.Items = append(f.Classes.Items, storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "hostpath"}, Provisioner: contract.HostPathProvisioner})
-		}, []string{"critical classes: class hostpath", "no agent serves its provisioner", "PROVISION"}},
-		"mount options": {func(f *Facts) { hostPath(f).MountOptions = []string{"ro"} }, []string{"critical classes: class hostpath", "mountOptions"}},
-		"two defaults": {func(f *Facts) {
-			f.Classes.Items[1].Annotations = map[string]string{"storageclass.beta.kubernetes.io/is-default-class": "true"}
-		}, []string{"warning default-class", "local, cloud"}},
-		"node gone": {func(f *Facts) { f.PVs.Items[0] = pv("pvc-1", contract.CSIProvisioner, "node-09") },
-			[]string{"critical volumes: PV pvc-1", "node-09 does not exist", "docs/node-gone.md"}},
-		"no agent on the node": {func(f *Facts) {
-			node := *f.Nodes.Items[0].DeepCopy()
-			node.Name = "node-03"
-			f.Nodes.Items = append(f.Nodes.Items, node)
-			f.PVs.Items[0] = pv("pvc-1", contract.CSIProvisioner, "node-03")
-		}, []string{"critical volumes: PV pvc-1", "no agent on its node node-03"}},
-		"selected node missing": {func(f *Facts) { f.Claims.Items = append(f.Claims.Items, claim("data", "node-09")) },
-			[]string{"critical claims: claim shop/data", "selected-node names node node-09", "annotate pvc data volume.kubernetes.io/selected-node-"}},
-		"annotated node missing": {func(f *Facts) {
-			hostPath(f)
-			c := claim("data", "")
-			c.Spec.StorageClassName, c.Annotations = ptr.To("hostpath"), map[string]string{contract.AnnProvisionOnNode: "node-09"}
-			f.Claims.Items = append(f.Claims.Items, c)
-		}, []string{"critical claims: claim shop/data", "provisionOnNode names node node-09"}},
-		"claim waits": {func(f *Facts) { f.Claims.Items = append(f.Claims.Items, claim("data", "node-01")) },
-			[]string{"warning claims: claim shop/data", "more than 5m", "kubectl hpp explain data -n shop"}},
-		"clock ahead": {func(f *Facts) { f.Leases.Items[0].Spec.RenewTime = ptr.To(metav1.NewMicroTime(now.Add(time.Minute))) },
-			[]string{"warning clocks: node node-01", "1m0s ahead"}},
-		"clock behind": {func(f *Facts) { f.Leases.Items[0].Spec.RenewTime = ptr.To(metav1.NewMicroTime(now.Add(-time.Hour))) },
-			[]string{"warning clocks: node node-01", "1h0m0s old"}},
-		"event of the future": {func(f *Facts) {
-			f.Events.Items[0] = corev1.Event{LastTimestamp: metav1.NewTime(now.Add(time.Hour)), Source: corev1.EventSource{Host: "node-02"}}
-		}, []string{"warning clocks: node node-02", "in the future"}},
-		"old Kubernetes": {func(f *Facts) { f.Version.It.Minor = "29" }, []string{"warning kubernetes", "1.30 to 1.37"}},
-		"odd version":    {func(f *Facts) { f.Version.It.Minor = "" }, []string{"unknown kubernetes", "1."}},
-		"throttled": {func(f *Facts) { f.Measured = &Measured{Claims: 80, Lag: 2100 * time.Millisecond} },
-			[]string{"warning controller-manager", "2.1s behind after 80 claims", "--kube-api-qps"}},
-		"CSIDrivers unread": {func(f *Facts) { f.Drivers.Items, f.Drivers.Unknown = nil, "may not list csidrivers" }, []string{"unknown driver: : may not list csidrivers"}},
-		"events unread":     {func(f *Facts) { f.Events.Unknown = "may not list events" }, []string{"unknown kubelet", "unknown priority-quota", "unknown clocks: : may not list events"}},
-		"mount option of a filesystem": {func(f *Facts) { class(f).MountOptions = []string{"noatime", "ro,discard"} },
-			[]string{"critical classes: class local", `mount options ["discard"]`, "delete it and create it again"}},
-		"disks": {func(f *Facts) {
-			f.disks(`kubevirt_hpp_devices{node="node-01",state="error"} 1
-kubevirt_hpp_devices{node="node-01",state="gone"} 2
-kubevirt_hpp_devices{node="node-01",state="unclear"} 1
-kubevirt_hpp_devices{node="node-01",state="refused"} 4
-`)
-		}, []string{"critical disks: node node-01: 2 disks with a PV are gone", "warning disks: node node-01: 1 disk cannot be proven", "warning disks: node node-01: 1 disk cannot be read"}},
-		"disks, an older agent": {func(f *Facts) { f.disks("local_pv_provisioner_error_devices{node=\"node-01\"} 3\n") }, []string{"warning disks: node node-01: 3 disks cannot be read"}},
-		"disk of a node that is gone": {func(f *Facts) {
-			p := pv("local-sdb", "", "")
-			p.Labels = map[string]string{"local-pv-provisioner.cybozu.io/node": "gone"}
-			p.Spec.CSI, p.Spec.Local = nil, &corev1.LocalVolumeSource{Path: "/dev/sdb"}
-			p.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0] = corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{"gone"}}
-			f.PVs.Items = append(f.PVs.Items, p)
-		}, []string{"critical volumes: PV local-sdb: its node gone does not exist"}},
-		"quota lost": {func(f *Facts) {
-			f.respond("", `# TYPE kubevirt_hpp_volume_abnormal gauge
-kubevirt_hpp_volume_abnormal{pool="local",volume="pvc-1",namespace="shop",persistentvolumeclaim="data",reason="QuotaLost"} 1
-kubevirt_hpp_volume_abnormal{pool="local",volume="pvc-2",namespace="shop",persistentvolumeclaim="logs",reason="DirectoryMissing"} 1
-`)
-		}, []string{"warning volume-health: claim shop/data", "QuotaLost", "critical volume-health: claim shop/logs"}},
-		"lost claim": {func(f *Facts) { f.lostClaim("data", "local") }, []string{"critical claims: claim shop/data: its PV pvc-9 does not exist", "kubectl hpp explain data -n shop"}},
-		"lost claim with its data": {func(f *Facts) {
-			f.lostClaim("data", "of-others")
-			f.Pools[1].Reports[0].Volumes = []inspect.Volume{{Name: "pvc-9", PV: "pvc-9"}}
-		}, []string{"critical claims: claim shop/data: its PV pvc-9 does not exist; its data is there: directory pvc-9 of", "on node node-02"}},
-		"lost claim of others": {func(f *Facts) { f.lostClaim("data", "cloud") }, nil},
-		"hostPath PV without an agent": {func(f *Facts) {
-			p := pv("pvc-h", "", "node-01")
-			p.Annotations = map[string]string{contract.AnnProvisionedBy: contract.HostPathProvisioner, contract.AnnProvisionOnNode: "node-01"}
-			p.Spec.CSI, p.Spec.HostPath = nil, &corev1.HostPathVolumeSource{Path: "/var/hpvolumes/pvc-h"}
-			f.PVs.Items = append(f.PVs.Items, p)
-		}, []string{"warning volumes: PV pvc-h", "it neither grows nor is deleted"}},
-		"not measured":     {func(f *Facts) { f.Measured = &Measured{Unknown: "may not"} }, []string{"unknown controller-manager", "may not"}},
-		"no capacity":      {func(f *Facts) { f.Pools[0].Problem = "no answer" }, []string{"unknown pools: node node-01: no answer", "unknown space", "unknown quotas", "unknown classes: class local"}},
-		"accounts unknown": {func(f *Facts) { f.Accounts[0].Unknown = "may not create subjectaccessreviews" }, []string{"unknown permissions: : may not create"}},
-		"directory of the kubelet": {func(f *Facts) {
-			f.Agents.Items[0].Ready, f.Agents.Items[0].Why = false, "it waits"
-			f.Events.Items = append(f.Events.Items, missing("hostPath type check failed: /var/lib/kubelet/pods is not a directory", "Pod", "agent-node-01"))
-		}, []string{"critical agents: node node-01", "critical kubelet: node node-01: the pod of its agent does not start: hostPath type check failed", "kubelet-dir"}},
-		"insufficient quota": {func(f *Facts) {
-			f.DaemonSets.Items[0].Status.DesiredNumberScheduled = 3
-			f.Events.Items = append(f.Events.Items, missing("insufficient quota to match these scopes: [{PriorityClass In [system-node-critical]}]", "DaemonSet", "csi"))
-		}, []string{"critical agents: DaemonSet", "critical priority-quota: namespace hpp", "quota.yaml"}},
-		"metrics unknown on both": {func(f *Facts) {
-			f.Metrics[0].Unknown, f.Metrics[1].Unknown = "no answer", "no answer"
-		}, []string{"unknown volume-health", "unknown system-disk: node node-01, node node-02: no answer", "unknown certificates: node node-01, node node-02"}},
-		"system disk without quotas": {func(f *Facts) {
-			f.respond("shared_with_os{pool=\"local\"} 0", "shared_with_os{pool=\"local\"} 1")
-			text := strings.Replace(string(f.Metrics[0].Text), `pool="local"} 1`, `pool="local"} 0`, 1)
-			f.Metrics[0] = cluster.ParseMetrics(f.Agents.Items[0], []byte(text))
-		}, []string{"warning system-disk: node node-01", "can fill the node", "own-disk"}},
-		"no quotas by metrics": {func(f *Facts) {
-			f.NoPools, f.Pools = "--no-exec", nil
-			f.Capacities.Items = []storagev1.CSIStorageCapacity{{StorageClassName: "local"}}
-			f.respond(`method="project",pool="local"} 1`, `method="none",pool="local"} 0`)
-		}, []string{"warning quotas: node node-01", "unknown pools: : --no-exec", "unknown space"}},
-	} {
-		f := healthy()
-		row.spoil(f)
-		got := found(Run(f))
-		lines := 0
-		for _, want := range row.want {
-			if !strings.Contains(got, want) {
-				t.Errorf("%s: found\n%swant %q", name, got, want)
-			}
-			if slices.ContainsFunc([]string{"warning ", "critical ", "unknown "}, func(v string) bool { return strings.HasPrefix(want, v) }) {
-				lines++
-			}
-		}
-		if n := strings.Count(got, "\n"); n != lines {
-			t.Errorf("%s: found %d rows, want %d:\n%s", name, n, lines, got)
-		}
-	}
-}
-
 // A class without reports is judged by what is published for it.
 func TestPoolByCapacity(t *testing.T) {
-	for want, capacities := range map[string][]storagev1.CSIStorageCapacity{
-		"":         {{StorageClassName: "local"}},
-		"critical": {{StorageClassName: "other"}},
-		"unknown":  nil,
+	for want, change := range map[string]func(c *scene.Cluster){
+		"": func(*scene.Cluster) {},
+		"critical": func(c *scene.Cluster) {
+			c.Class("local").Name = "other"
+			c.Claim("new").Spec.StorageClassName = ptr.To("other")
+		},
+		"unknown": func(c *scene.Cluster) { scene.Drop[storagev1.CSIStorageCapacity](c) },
 	} {
-		f := healthy()
-		f.Pools, f.NoPools, f.Capacities.Items = nil, "may not run commands", capacities
+		c := scene.Healthy()
+		c.Forbidden = []string{"pods/exec"}
+		change(c)
 		got := ""
-		for _, r := range Run(f) {
+		for _, r := range Run(read(t, c)) {
 			if r.Check == "classes" && r.Verdict != OK {
 				got += string(r.Verdict)
 			}
 		}
 		if got != want {
-			t.Errorf("with capacities %v: %q, want %q", capacities, got, want)
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }
 
-// A pool on the system's disk that enforces quotas, and what is worth having, are no findings.
-func TestNoFindings(t *testing.T) {
-	f := healthy()
-	f.respond("shared_with_os{pool=\"local\"} 0", "shared_with_os{pool=\"local\"} 1")
-	f.Version.It.Minor = "37"
+// What is measured is a row, and what is worth having is no finding.
+func TestMeasuredAndTips(t *testing.T) {
+	c := scene.Healthy()
+	c.Minor = "37"
+	f := read(t, c)
+	for want, m := range map[string]Measured{"warning controller-manager: : kube-controller-manager was 2.1s behind after 80 claims": {Claims: 80, Lag: 2100 * time.Millisecond},
+		"unknown controller-manager: : may not": {Unknown: "may not"}, "": {Claims: 80, Lag: time.Second}} {
+		f.Measured = &m
+		if got := found(Run(f)); !strings.HasPrefix(got, want) || (got == "") != (want == "") {
+			t.Errorf("found %s, want %q", got, want)
+		}
+	}
 	f.Measured = &Measured{Claims: 80, Lag: time.Second}
-	rows := Run(f)
-	if got := found(rows); got != "" {
-		t.Errorf("found %s", got)
+	text := ""
+	for _, r := range Run(f) {
+		text += r.Why
 	}
-	var tips []string
-	for _, r := range rows {
-		if r.Why != "" {
-			tips = append(tips, r.Why)
-		}
-	}
-	if text := strings.Join(tips, "\n"); len(tips) != 2 || !strings.Contains(text, "preventPodSchedulingIfMissing") || !strings.Contains(text, "1s behind after 80 claims") {
-		t.Errorf("tips %q", tips)
+	if !strings.Contains(text, "preventPodSchedulingIfMissing") || !strings.Contains(text, "1s behind after 80 claims") {
+		t.Errorf("tips %q", text)
 	}
 }
 
-// An empty cluster has no agents, and nothing else is said of them.
-func TestNoAgents(t *testing.T) {
-	f := &Facts{Now: now}
-	f.Version.It = &version.Info{Major: "1", Minor: "34"}
-	if got, want := found(Run(f)), "critical agents: : no agent of hostpath-provisioner runs in this cluster => install it: see docs/install.md\n"; got != want {
-		t.Errorf("found %s", got)
+// large are the facts of a cluster whose nodes have 10 volumes each, and a claim that waits.
+func large(t testing.TB, count int) *Facts {
+	f := read(t, scene.Healthy())
+	node, agent, csi, pools, lease, metrics := f.Nodes.Items[0], f.Agents.Items[0], f.CSINodes.Items[0], f.Pools[0], f.Leases.Items[0], f.Metrics[0]
+	f.Nodes.Items, f.Agents.Items, f.CSINodes.Items, f.Pools, f.Leases.Items, f.Metrics = nil, nil, nil, nil, nil, nil
+	for i := range count {
+		name := fmt.Sprintf("node-%05d", i)
+		n, c, l := *node.DeepCopy(), *csi.DeepCopy(), *lease.DeepCopy()
+		n.Name, agent.Node, c.Name, l.Name, pools.Agent.Node = name, name, name, name, name
+		f.Nodes.Items, f.Agents.Items, f.CSINodes.Items = append(f.Nodes.Items, n), append(f.Agents.Items, agent), append(f.CSINodes.Items, c)
+		f.Pools, f.Leases.Items, f.Metrics = append(f.Pools, pools), append(f.Leases.Items, l), append(f.Metrics, metrics)
+		for v := range 10 {
+			f.PVs.Items = append(f.PVs.Items, *scene.CSIPV(fmt.Sprintf("pvc-%d-%d", i, v), name, "shop", "x"))
+		}
+		waits := *scene.Claim("shop", "waits-"+name, "")
+		waits.Annotations = map[string]string{contract.AnnSelectedNode: name}
+		f.Claims.Items = append(f.Claims.Items, waits)
+	}
+	return f
+}
+
+// The time grows with the nodes, not with their square.
+func TestDoctorIsLinear(t *testing.T) {
+	took := func(count int) time.Duration {
+		f, shortest := large(t, count), time.Hour
+		for range 3 {
+			began := time.Now()
+			Run(f)
+			shortest = min(shortest, time.Since(began))
+		}
+		return shortest
+	}
+	few, many := took(500), took(2000)
+	t.Logf("500 nodes: %s, 2,000: %s", few, many)
+	if many > 8*few && many > 200*time.Millisecond {
+		t.Errorf("500 nodes take %s, and 2,000 take %s", few, many)
 	}
 }
 
-// What the user may not read is unknown in each check that needs it, and ok in none of them.
-func TestUnread(t *testing.T) {
-	f := &Facts{Now: now, NoClock: "no time"}
-	f.Nodes.Unknown, f.Agents.Unknown, f.Capacities.Unknown, f.NoPools = "may not list nodes", "may not list pods", "x", "may not exec"
-	f.CSINodes.Unknown, f.Classes.Unknown, f.PVs.Unknown, f.Claims.Unknown = "may not list csinodes", "c", "p", "c"
-	f.DaemonSets.Unknown, f.Operators.Unknown, f.Resources.Unknown, f.Leases.Unknown = "d", "o", "r", "l"
-	f.Version.Unknown, f.Events.Unknown, f.Drivers.Unknown = "v", "e", "may not list csidrivers"
-	rows := Run(f)
-	for _, r := range rows {
-		if r.Verdict != Unknown {
-			t.Errorf("%+v", r)
-		}
-	}
-	if !Has(rows, Unknown) || Has(rows, Critical) || Has(rows, Warning) {
-		t.Errorf("%+v", rows)
-	}
-	for _, r := range Short(rows, false) {
-		if r.Why == "may not list nodes" && r.Check != "agents, volumes, claims, clocks" {
-			t.Errorf("nodes are unknown in %q", r.Check)
-		}
+// BenchmarkDoctor measures the checks of a cluster whose nodes have 10 volumes each.
+func BenchmarkDoctor(b *testing.B) {
+	for _, count := range []int{100, 1000, 2000} {
+		b.Run(fmt.Sprintf("%d nodes", count), func(b *testing.B) {
+			f := large(b, count)
+			for b.Loop() {
+				Run(f)
+			}
+		})
 	}
 }
 

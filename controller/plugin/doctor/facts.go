@@ -44,6 +44,8 @@ type Facts struct {
 	Accounts []cluster.Account
 	// Measured is nil if the controller-manager was not measured.
 	Measured *Measured
+
+	by *index
 }
 
 // Read reads the facts. It waits for the metrics of each agent as long as timeout.
@@ -60,22 +62,12 @@ func Read(ctx context.Context, r cluster.Reader, ask agents.AskPools, timeout ti
 		func() { f.Resources = r.Resources(ctx) },
 		func() {
 			f.Leases = r.Leases(ctx)
-			f.Now, f.NoClock = timeOf(r)
+			f.Now, f.NoClock = r.Now()
 		},
 		func() { f.Version = r.Version(ctx) },
 		func() { f.readAgents(ctx, r, ask, timeout) },
 	)
 	return f
-}
-
-// timeOf returns the API server's time, or this computer's and why.
-func timeOf(r cluster.Reader) (now time.Time, why string) {
-	if r.Clock != nil {
-		if now, known := r.Clock.Now(); known {
-			return now, ""
-		}
-	}
-	return time.Now(), "the API server's answers have no time"
 }
 
 func (f *Facts) readAgents(ctx context.Context, r cluster.Reader, ask agents.AskPools, timeout time.Duration) {
@@ -98,7 +90,7 @@ func (f *Facts) readAgents(ctx context.Context, r cluster.Reader, ask agents.Ask
 				namespaces = append(namespaces, f.DaemonSets.Items[i].Namespace)
 			}
 			f.Events = eventsIn(ctx, r, namespaces)
-			f.eventsAt, _ = timeOf(r)
+			f.eventsAt, _ = r.Now()
 		},
 	)
 }
@@ -117,8 +109,4 @@ func eventsIn(ctx context.Context, r cluster.Reader, namespaces []string) (all c
 		}
 	}
 	return all
-}
-
-func (f *Facts) node(name string) *corev1.Node {
-	return f.Nodes.Find(func(n *corev1.Node) bool { return n.Name == name })
 }

@@ -17,11 +17,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/plugin/fleet"
 )
 
-// serves reports whether an agent serves the provisioner, or is its driver.
-func (f *Facts) serves(provisioner string) bool {
-	return f.Agents.Find(func(a *cluster.Agent) bool { return a.Serves(provisioner) || a.Driver == provisioner }) != nil
-}
-
 // Ours reports whether the provisioner is one of this project, or of another whose claims the agents
 // serve.
 func (f *Facts) Ours(provisioner string) bool {
@@ -187,12 +182,6 @@ func provisionerOf(pv *corev1.PersistentVolume) string {
 		return pv.Spec.CSI.Driver
 	}
 	return pv.Annotations[contract.AnnProvisionedBy]
-}
-
-func (f *Facts) servedOn(node, provisioner string) bool {
-	return f.Agents.Find(func(a *cluster.Agent) bool {
-		return a.Node == node && (a.Serves(provisioner) || a.Driver == provisioner)
-	}) != nil
 }
 
 // lost finds a claim whose PV is gone, if its class is ours or an agent reports its volume.

@@ -29,7 +29,7 @@ func (e *explanation) agentOn(n *corev1.Node, j *Node) {
 	var there, serving *cluster.Agent
 	for _, a := range e.by.agents[j.Name] {
 		there = a
-		if (provisioner == "" || a.Serves(provisioner)) && (serving == nil || a.Unmarked == "") {
+		if (provisioner == "" || a.Serves(provisioner)) && (serving == nil || rank(a) > rank(serving)) {
 			serving = a
 		}
 	}
@@ -61,6 +61,18 @@ func (e *explanation) agentOn(n *corev1.Node, j *Node) {
 				"its kubelet has not registered the driver")
 		}
 	}
+}
+
+// rank orders the agents of a node: one that is ready serves the claim while another starts or ends, and
+// one without the mark may be no agent.
+func rank(a *cluster.Agent) int {
+	switch {
+	case a.Unmarked != "":
+		return 0
+	case !a.Ready:
+		return 1
+	}
+	return 2
 }
 
 // whyNoAgent says why no agent runs on a node, and what to do: the rules of a DaemonSet leave the
@@ -98,6 +110,11 @@ func (e *explanation) answers(node string) bool {
 			return true
 		}
 	}
+	return e.reported(node)
+}
+
+// reported reports whether an agent of the node has reported a pool.
+func (e *explanation) reported(node string) bool {
 	return slices.ContainsFunc(e.by.pools[node], func(p *agents.Pools) bool { return len(p.Reports) > 0 })
 }
 

@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -83,6 +84,7 @@ func Explain(f *Facts) Answer {
 		e.bound()
 	default:
 		e.pending()
+		e.scheduler()
 		e.notServing()
 	}
 	e.events()
@@ -90,7 +92,15 @@ func Explain(f *Facts) Answer {
 	if len(e.answer.Findings) == 0 {
 		e.add(Note, "wait a minute and run this again", "nothing keeps this claim: it is younger than what would show")
 	}
+	slices.SortStableFunc(e.answer.Findings, func(a, b Finding) int { return causesFirst(a) - causesFirst(b) })
 	return e.answer
+}
+
+func causesFirst(f Finding) int {
+	if f.Level == Cause {
+		return 0
+	}
+	return 1
 }
 
 // deleting explains a claim that was deleted and is still there.
@@ -123,7 +133,7 @@ func (e *explanation) unknown() {
 		}
 	}
 	for _, p := range e.Pools {
-		if p.Problem != "" && len(p.Reports) == 0 && len(e.answer.Nodes) > 0 {
+		if p.Problem != "" && len(e.answer.Nodes) > 0 && !e.reported(p.Agent.Node) {
 			e.add(Unknown, fmt.Sprintf("kubectl -n %s describe pod %s", p.Agent.Namespace, p.Agent.Pod),
 				"unknown: the pools of node %s: %s", p.Agent.Node, p.Problem)
 		}

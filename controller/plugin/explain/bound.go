@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/utils/ptr"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/advice"
@@ -31,9 +33,46 @@ func (e *explanation) bound() {
 			pv.Spec.ClaimRef.Name)
 		return
 	}
+	if pv.Spec.ClaimRef == nil && e.Claim.Status.Phase != corev1.ClaimBound {
+		e.unbound(pv)
+		return
+	}
 	e.where(pv)
 	e.volume(pv)
 	e.growing()
+}
+
+// unbound explains a claim that names a PV which is not bound to it.
+func (e *explanation) unbound(pv *corev1.PersistentVolume) {
+	if why := e.mismatch(pv); why != "" {
+		e.add(Cause, "correct the PV, or name another in the claim", "the claim names PV %s, and is not bound to it: %s", pv.Name, why)
+		return
+	}
+	e.add(Note, "wait a minute and run this again", "the claim names PV %s, which is not bound to it yet", pv.Name)
+}
+
+// mismatch says why Kubernetes does not bind the claim to the PV that it names; "" if it does.
+func (e *explanation) mismatch(pv *corev1.PersistentVolume) string {
+	mode := func(m *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
+		return ptr.Deref(m, corev1.PersistentVolumeFilesystem)
+	}
+	has := pv.Spec.Capacity.Storage()
+	switch want := mode(e.Claim.Spec.VolumeMode); {
+	case pv.Spec.StorageClassName != e.answer.Class:
+		return fmt.Sprintf("the PV has class %s, and the claim class %s", cmp.Or(pv.Spec.StorageClassName, `""`),
+			cmp.Or(e.answer.Class, `""`))
+	case contract.WholeBytes(has) < e.answer.Size:
+		return fmt.Sprintf("the PV has %s, and the claim requests %s", contract.Size(contract.WholeBytes(has)),
+			contract.Size(e.answer.Size))
+	case mode(pv.Spec.VolumeMode) != want:
+		return fmt.Sprintf("the PV has volumeMode %s, and the claim %s", mode(pv.Spec.VolumeMode), want)
+	}
+	for _, m := range e.Claim.Spec.AccessModes {
+		if !slices.Contains(pv.Spec.AccessModes, m) {
+			return fmt.Sprintf("the PV lacks access mode %s", m)
+		}
+	}
+	return ""
 }
 
 // lost explains a claim whose PV does not exist. Its data may: an agent that replaces the PV, or an

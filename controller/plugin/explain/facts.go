@@ -17,6 +17,7 @@ import (
 
 // Facts are what Explain is a function of.
 type Facts struct {
+	// Now is the API server's time, or this computer's if that is unknown.
 	Now   time.Time
 	Claim corev1.PersistentVolumeClaim
 	// Class is the claim's class; absent if the claim names none, or one that does not exist.
@@ -43,7 +44,8 @@ type Facts struct {
 
 // Read reads the facts about a claim, which the caller has read.
 func Read(ctx context.Context, r cluster.Reader, ask agents.AskPools, claim *corev1.PersistentVolumeClaim) Facts {
-	f := Facts{Now: time.Now(), Claim: *claim}
+	f := Facts{Claim: *claim}
+	f.Now, _ = r.Now()
 	cluster.Together(
 		func() { f.Class = r.Class(ctx, contract.Of(claim)) },
 		func() { f.Classes = r.Classes(ctx) },

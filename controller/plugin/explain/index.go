@@ -66,8 +66,9 @@ func (x *index) publish(f *Facts) {
 	}
 }
 
+// add keeps the largest: the scheduler places a pod where any object has the space.
 func (x *index) add(node string, c *storagev1.CSIStorageCapacity) {
-	if x.published[node] == nil {
+	if x.published[node] == nil || x.published[node].Capacity.Cmp(*c.Capacity) < 0 {
 		x.published[node] = c
 	}
 }

@@ -118,9 +118,16 @@ func commonest(judged []Node) (most Lack, times int) {
 	return most, times
 }
 
-// pod returns a pod that uses the claim and can start, nil if there is none.
+// pod returns a pod that uses the claim and can start, nil if there is none. One that the scheduler may
+// place comes before the others.
 func (e *explanation) pod() *corev1.Pod {
-	return e.Users.Find(func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil })
+	starts := func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil }
+	if p := e.Users.Find(func(p *corev1.Pod) bool {
+		return starts(p) && p.Spec.NodeName == "" && len(p.Spec.SchedulingGates) == 0
+	}); p != nil {
+		return p
+	}
+	return e.Users.Find(starts)
 }
 
 // judge finds what the node lacks for the claim, and whether the pod that will use it may run
@@ -150,17 +157,18 @@ func (e *explanation) judge(name string, pod *corev1.Pod) Node {
 	return j
 }
 
-// refusedBy reports whether the newest event of the claim is that the agent of the node cannot serve
-// it now.
+// refusedBy reports whether the newest Warning about the claim is that the agent of the node cannot
+// serve it now. The controller of PVs repeats events that it waits, which are newer.
 func (e *explanation) refusedBy(node string) bool {
-	return len(e.Events.Items) > 0 && strings.Contains(e.Events.Items[0].Message, "node "+node+" cannot serve this claim")
+	w := e.warned()
+	return w != nil && strings.Contains(w.Message, "node "+node+" cannot serve this claim")
 }
 
 // notServing adds that agents are not ready which serve the claim all the same: it looks like the
 // cause, and is none.
 func (e *explanation) notServing() {
 	for _, n := range e.answer.Nodes {
-		if n.Agent == "not ready" && !slices.ContainsFunc(n.Lacks,
+		if n.Agent == "not ready" && n.Ready != "no" && !slices.ContainsFunc(n.Lacks,
 			func(l Lack) bool { return l.kind == "agent" || l.kind == "pool" }) && !e.refusedBy(n.Name) {
 			what := fmt.Sprintf("the agent of node %s is not ready and serves all the same", n.Name)
 			if why := e.notReady(n.Name); why != "" {

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
@@ -104,18 +103,6 @@ func (e *explanation) madeBeforehand() {
 		e.add(Cause, "kubectl get pv has those that are Available, and kubectl hpp disks the disks: see docs/raw-disks.md",
 			"class %s has no provisioner: its PVs are made beforehand, and none was bound to the claim: one must have the size, "+
 				"the volumeMode and a node that the pod may use", c.Name)
-		if pod := e.pod(); pod != nil {
-			e.unscheduled(pod)
-		}
-	}
-}
-
-// unscheduled adds what the scheduler says about a pod, if it says something.
-func (e *explanation) unscheduled(pod *corev1.Pod) {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			e.add(Cause, "", "pod %s, which uses the claim, is not scheduled: %s", pod.Name, c.Message)
-		}
 	}
 }
 
@@ -233,9 +220,8 @@ func (e *explanation) consumer() bool {
 			"pod %s names its node %s itself, so the scheduler chooses no node for the claim", pod.Name, pod.Spec.NodeName)
 	case len(pod.Spec.SchedulingGates) > 0:
 		e.add(Cause, "remove the gate", "pod %s has the scheduling gate %q", pod.Name, pod.Spec.SchedulingGates[0].Name)
-	case e.candidates("") || len(e.answer.Nodes) == 0:
-		// the scheduler has another reason than the storage, or the nodes are unknown
-		e.unscheduled(pod)
+	default:
+		return e.candidates("")
 	}
 	return false
 }

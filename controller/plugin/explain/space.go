@@ -32,7 +32,7 @@ func (e *explanation) space(j *Node) {
 			e.noPool(j)
 			return
 		}
-		e.reported(j, r)
+		e.measured(j, r)
 	} else if csi && e.Capacities.Known() && e.Agents.Known() && !e.publishes(j) {
 		return
 	}
@@ -46,8 +46,8 @@ func (e *explanation) space(j *Node) {
 	}
 }
 
-// reported judges a pool as its agent reports it.
-func (e *explanation) reported(j *Node, r *inspect.Report) {
+// measured judges a pool as its agent reports it.
+func (e *explanation) measured(j *Node, r *inspect.Report) {
 	j.Pool, j.Available = r.Pool.Name, &r.Space.Available
 	if r.Space.NoInodes {
 		j.lacks("inodes", advice.MoreInodes,
