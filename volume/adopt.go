@@ -143,6 +143,31 @@ func (p *Pool) RecordPolicy(name, pv, policy string) error {
 	})
 }
 
+// RecordClaim writes to the record what the PV and the claim of a bound volume have, so that both can
+// be made again. It does nothing if the record has the same. The write is deferred to the next Purge:
+// a caller that is not sure about it calls RecordClaim again.
+//
+// The error is ErrNotFound if there is no volume, ErrConflict if it is not bound to that PV and that
+// claim, ErrMigrating while the PV is being replaced.
+func (p *Pool) RecordClaim(name, pv string, owner record.Owner, claim *record.Claim) (changed bool, err error) {
+	return resultOf(p.withVolume, "record the claim of volume", name, func(*call) (bool, error) {
+		r, ok := p.records.Get(name)
+		switch {
+		case !ok || !r.InPlace():
+			return false, ErrNotFound
+		case r.State != record.Bound || r.Ephemeral || r.PV != pv || r.Owner != owner:
+			return false, recordedFor(r, owner, pv)
+		case r.Migrating() != nil:
+			return false, r.Migrating()
+		case r.Claim.Equal(claim):
+			return false, nil
+		}
+		r.Claim = claim
+		p.records.Defer(r)
+		return true, nil
+	})
+}
+
 // Transfer gives the volume of the claim with UID from to b.Owner, whose PV it is, and binds it.
 // Size and data stay. It does nothing if the volume is b.Owner's and Bind would do nothing.
 //

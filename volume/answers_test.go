@@ -43,6 +43,11 @@ func (o op) call(p *volume.Pool, limit record.QuotaPolicy) (answer string, err e
 		if err == nil {
 			v, err = p.Get(o.name)
 		}
+	case "record claim and purge":
+		if _, err = p.RecordClaim(o.name, binding(o.name).PV, binding(o.name).Owner, describedClaim()); err == nil {
+			_, err = p.Purge(context.Background())
+		}
+		return "", err
 	case "reown":
 		b := binding(o.name)
 		b.Owner.UID = nextUID
@@ -102,6 +107,11 @@ func (o op) call(p *volume.Pool, limit record.QuotaPolicy) (answer string, err e
 	return fmt.Sprintf("%s, %d bytes, limited: %v, missing: %v", v.State, v.Bytes, v.QuotaEnforced, v.Missing), err
 }
 
+// describedClaim has the most that a record takes.
+func describedClaim() *record.Claim {
+	return record.Claim{Class: "fast", Labels: map[string]string{"app": strings.Repeat("x", record.MaxClaim-200)}}.Bounded()
+}
+
 // notedPaths is longer than what a write torn at a block leaves whole.
 var notedPaths = []string{"/srv/" + strings.Repeat("a", 5000), "/srv/b"}
 
@@ -124,6 +134,7 @@ func orErr(err error, next func() error) error {
 // is of one that is not there.
 type truth struct {
 	Record, Dir, Bound, Adopted, Orphan, Given bool
+	Claim                                      bool // the record has what PV and claim had
 	Aside                                      bool // in the trash; comes back or goes
 	Bytes                                      int64
 	Migration                                  record.MigrationStep
@@ -139,8 +150,10 @@ func (o op) after(t truth) truth {
 		t.Dir = true
 	case "bind", "bind and purge":
 		t.Bound, t.Orphan = true, false
+	case "record claim and purge":
+		t.Claim = true
 	case "reown":
-		t.Bound, t.Given, t.Orphan = true, true, false
+		t.Bound, t.Given, t.Orphan, t.Claim = true, true, false, false
 	case "expand":
 		t.Bytes = o.bytes
 	case "adopt":
@@ -307,7 +320,8 @@ func truths(p *volume.Pool) (map[string]truth, error) {
 	for _, r := range all {
 		t := truth{Record: true, Dir: is[r.Name].Dir, Bound: r.State == record.Bound, Adopted: r.Adopted,
 			Aside: there(filepath.Join(p.Path(), trash, cmp.Or(r.Returning, r.Trash))),
-			Bytes: r.Bytes, Orphan: r.Orphan.Why != "", Given: r.Owner.UID == nextUID}
+			Bytes: r.Bytes, Orphan: r.Orphan.Why != "", Given: r.Owner.UID == nextUID,
+			Claim: r.Claim.Equal(describedClaim())}
 		if r.Migration != nil {
 			t.Migration = r.Migration.Step
 		}

@@ -31,6 +31,7 @@ var (
 	fillV    = op{do: "fill", name: "v"}
 	bindV    = op{do: "bind", name: "v"}
 	boundV   = op{do: "bind and purge", name: "v"}
+	claimV   = op{do: "record claim and purge", name: "v"}
 	loseV    = op{do: "lose", name: "v"}
 	deleteV  = op{do: "delete", name: "v"}
 	asideV   = op{do: "set aside", name: "v"}
@@ -48,8 +49,10 @@ var scenes = []scene{
 	{name: "create", call: createV, least: 7},
 	{name: "create again what was lost", prepare: []op{createV, purgeAll, loseV}, call: createV, least: 8},
 	{name: "write deferred", prepare: []op{createV}, call: boundV, least: 4},
-	{name: "reown", prepare: []op{createV, fillV, boundV}, call: op{do: "reown", name: "v"}, least: 4},
+	{name: "record claim", prepare: []op{createV, boundV}, call: claimV, least: 4},
+	{name: "reown", prepare: []op{createV, fillV, boundV, claimV}, call: op{do: "reown", name: "v"}, least: 4},
 	{name: "expand", prepare: []op{createV}, call: expandV, least: 4},
+	{name: "expand what has its claim", prepare: []op{createV, boundV, claimV}, call: expandV, least: 4},
 	{name: "undo", prepare: []op{createV}, call: op{do: "undo", name: "v"}, least: 8},
 	{name: "delete", prepare: []op{createV, fillV, boundV}, call: deleteV, least: 3},
 	{name: "delete what was lost", prepare: []op{createV, boundV, loseV}, call: deleteV, least: 3},

@@ -161,6 +161,7 @@ func everyCall(p *volume.Pool) map[string]func() error {
 		"expand":        func() error { return second(p.Expand("v", 2*gib)) },
 		"bind":          func() error { return second(p.Bind("v", binding("v"))) },
 		"reown":         func() error { return p.Transfer("v", "uid-v", binding("v")) },
+		"record claim":  func() error { return second(p.RecordClaim("v", "pv-v", spec("v", mib).Owner, describedClaim())) },
 		"note orphan":   func() error { return second(p.NoteOrphan("v", "why", 0)) },
 		"migrate":       func() error { return beginAs(p, "v", record.Migration{To: "csi"}) },
 		"pin":           func() error { return p.Pin("v", func(volume.Pinned) error { return nil }) },

@@ -73,6 +73,8 @@ type Record struct {
 	QuotaID uint64 `json:"limitID,omitempty"`
 	// Migration is the journal of a PV that is, or was, replaced by another.
 	Migration *Migration `json:"migration,omitempty"`
+	// Claim is what else PV and claim had; nil if that is unknown.
+	Claim *Claim `json:"claim,omitempty"`
 	// Orphan is the note on a volume whose PV is gone.
 	Orphan Orphan `json:"orphan,omitzero"`
 	// Trash is the volume's name in the trash, random and chosen with the record: a
@@ -113,6 +115,7 @@ func (r Record) Given(to Owner) Record {
 	if r.Owner.UID != "" && r.Owner.UID != to.UID {
 		all := append(strings.Fields(r.Former), r.Owner.UID)
 		r.Former = strings.Join(all[max(0, len(all)-formerOwners):], " ")
+		r.Claim = nil // of the former
 	}
 	r.Owner = to
 	return r

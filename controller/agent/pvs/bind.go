@@ -42,6 +42,7 @@ func (p *PVs) runWorker(ctx context.Context) {
 func (p *PVs) sync(ctx context.Context, name string) error {
 	pv := p.Saved(name)
 	if pv == nil {
+		p.forgetClaim(name)
 		return p.syncVanished(ctx, name)
 	}
 	return errors.Join(p.syncSaved(ctx, pv), p.recordRetain(pv))
@@ -93,6 +94,7 @@ func (p *PVs) syncSaved(ctx context.Context, pv *corev1.PersistentVolume) error 
 	if err := p.bind(ctx, pv, pool, v); err != nil {
 		return err
 	}
+	p.recordClaim(pv)
 	return p.annotate(ctx, pv, pool)
 }
 

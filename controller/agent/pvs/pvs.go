@@ -86,6 +86,8 @@ type PVs struct {
 	unlabelled atomic.Pointer[[]corev1.PersistentVolume]
 	migratable atomic.Pointer[[]corev1.PersistentVolume] // PVs of other provisioners on this node, as of the last sweep
 
+	recorder *claimRecorder
+
 	mu sync.Mutex
 	// since when pools that the Node's annotation gives up are not open, by their UUID; guarded by mu
 	notOpen map[string]time.Time
@@ -101,7 +103,8 @@ type place struct {
 func New(c Config) *PVs {
 	p := &PVs{
 		Config: c, notOpen: map[string]time.Time{}, sighted: map[place]sighting{},
-		wake: make(chan struct{}, 1), queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+		recorder: newClaimRecorder(),
+		wake:     make(chan struct{}, 1), queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast),
 			workqueue.TypedRateLimitingQueueConfig[string]{Name: "pvs"}),
 	}
@@ -123,7 +126,8 @@ func (p *PVs) Informer() cache.SharedIndexInformer { return p.informer }
 // Run handles PVs until the context ends.
 func (p *PVs) Run(ctx context.Context) {
 	var wg sync.WaitGroup
-	for _, part := range []func(context.Context){p.runWorker, p.runWorker, p.sweepForever, p.rollBackForever} {
+	for _, part := range []func(context.Context){p.runWorker, p.runWorker, p.recordClaims, p.sweepForever,
+		p.rollBackForever} {
 		wg.Go(func() { part(ctx) })
 	}
 	wg.Wait()
