@@ -237,6 +237,10 @@ var situations = map[string]situation{
 		noPod(c)
 		c.Claim("new").Annotations = map[string]string{contract.AnnProvisionOnNode: "node-01"}
 	}, causes: []string{"waits for the first pod"}, do: "create a pod that uses it\n"},
+	"local-path ignores the annotation": {change: func(c *scene.Cluster) { // its agents do: contract.NodeOf
+		hostPath(c, contract.LocalPathProvisioner, true)
+		c.Claim("new").Annotations[contract.AnnProvisionOnNode] = "node-09"
+	}, also: "nothing keeps this claim", not: "node-09"},
 	"a pod that ends is none": {change: func(c *scene.Cluster) { wait(c); c.Pod("web-0").DeletionTimestamp = ptr.To(scene.Ago(0)) }, causes: []string{"waits for the first pod"}},
 	"one pod ends, another waits": {change: func(c *scene.Cluster) {
 		wait(c)
