@@ -330,6 +330,38 @@ func TestDeletionLeavesWhatIsUsed(t *testing.T) {
 	}
 }
 
+// A holder's Deployment that is gone, and that the cache still has, gets no Job: that would be deleted
+// with its owner at once, and made again by the next pass.
+func TestNoJobForAHolderThatIsGone(t *testing.T) {
+	c := objectsOf(t, nodeNamed("n1", corev1.ConditionTrue))
+	c.pass(poolP())
+	c.pass(objects.Desired{Settled: true}) // to no pods
+	c.runs()
+	made := 0
+	c.k.Client = interceptor.NewClient(c.Client.(client.WithWatch), interceptor.Funcs{
+		Create: func(ctx context.Context, to client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			made++
+			return to.Create(ctx, o, opts...)
+		},
+	})
+	c.k.Live = interceptor.NewClient(c.Client.(client.WithWatch), interceptor.Funcs{
+		List: func(ctx context.Context, to client.WithWatch, all client.ObjectList, opts ...client.ListOption) error {
+			if _, is := all.(*appsv1.DeploymentList); is {
+				return nil
+			}
+			return to.List(ctx, all, opts...)
+		},
+	})
+	if r := c.pass(objects.Desired{Settled: true}); made > 0 || !strings.Contains(strings.Join(r.Left, "; "), "is gone") {
+		t.Errorf("%d Jobs were made; left %q", made, r.Left)
+	}
+	c.k.Client, c.k.Live = c.Client, c.Client
+	c.pass(objects.Desired{Settled: true})
+	c.runs()
+	c.pass(objects.Desired{Settled: true})
+	c.wantReplicas("n1", -1)
+}
+
 // A Node that is absent for a moment, because it is registered again, has an agent that runs on, and
 // offers a pool that was just removed: the holder stays until that agent has ended.
 func TestAbsentNodeWhoseAgentRuns(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -167,6 +168,9 @@ func (p *Pass) unmount(ctx context.Context, h Retired, node *corev1.Node, job *b
 	case job == nil && p.Now().Sub(p.snapshot.at) > fresh:
 		return h.place() + ": what uses it is read again", nil
 	case job == nil:
+		if there, err := p.exists(ctx, h); err != nil || !there {
+			return h.place() + ": its Deployment is gone", err
+		}
 		err := p.Client.Create(ctx, p.Unmounter(p.Resource, h.Deployment, p.RecordOf(h.Deployment)))
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return "", fmt.Errorf("create the Job that unmounts %s: %w", h.place(), err)
@@ -299,6 +303,20 @@ func (p *Pass) patch(ctx context.Context, d *appsv1.Deployment, change map[strin
 		return fmt.Errorf("change Deployment %s: %w", d.Name, err)
 	}
 	return nil
+}
+
+// exists reads from the API server whether the Deployment is there: a Job whose owner is gone is
+// deleted at once, which would make the next pass create it again. The operator may list Deployments,
+// and not get them.
+func (p *Pass) exists(ctx context.Context, h Retired) (bool, error) {
+	var all appsv1.DeploymentList
+	err := p.Live.List(ctx, &all, client.InNamespace(p.Namespace), client.MatchingLabels{objects.PoolLabel: objects.LabelOf(h.Pool)})
+	if err != nil {
+		return false, fmt.Errorf("list the Deployments of pool %s: %w", h.Pool, err)
+	}
+	return slices.ContainsFunc(all.Items, func(d appsv1.Deployment) bool {
+		return d.UID == h.Deployment.UID && d.DeletionTimestamp == nil
+	}), nil
 }
 
 // failureOf returns the last line that the pod of a failed Job logged, or else the message of the
