@@ -23,14 +23,14 @@ const (
 // contest delays the writes of objects that others change back again and again: without it, the
 // operator and another program, or an admission webhook, write one object without end.
 type contest struct {
-	mu      sync.Mutex
+	mu sync.Mutex
+	// objects has each object by its name and content. Another content is a change of the operator's
+	// own, and no repair. One that it had before counts on: the changes of others may have the operator
+	// write two contents in turn.
 	objects map[string]*disputed
 }
 
 type disputed struct {
-	// hash is that of the content. Another content is a change of the operator's own, and no
-	// repair.
-	hash string
 	// writes is how often this content was written, and last when.
 	writes int
 	last   time.Time
@@ -44,7 +44,7 @@ func (c *contest) admit(want *unstructured.Unstructured, now time.Time) (wait ti
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d := c.objects[keyOf(want)]
-	if d == nil || d.hash != want.GetAnnotations()[applied] {
+	if d == nil {
 		return 0, false
 	}
 	wait = max(0, d.delay()-now.Sub(d.last))
@@ -78,9 +78,9 @@ func (c *contest) wrote(want *unstructured.Unstructured, now time.Time) {
 			delete(c.objects, key)
 		}
 	}
-	d, hash := c.objects[keyOf(want)], want.GetAnnotations()[applied]
-	if d == nil || d.hash != hash {
-		d = &disputed{hash: hash}
+	d := c.objects[keyOf(want)]
+	if d == nil {
+		d = &disputed{}
 		c.objects[keyOf(want)] = d
 	}
 	d.writes, d.last, d.reported = d.writes+1, now, false
@@ -96,7 +96,7 @@ func (d *disputed) delay() time.Duration {
 }
 
 func keyOf(o *unstructured.Unstructured) string {
-	return o.GroupVersionKind().GroupKind().String() + " " + o.GetNamespace() + "/" + o.GetName()
+	return o.GroupVersionKind().GroupKind().String() + " " + o.GetNamespace() + "/" + o.GetName() + " " + o.GetAnnotations()[applied]
 }
 
 // contested describes an object that is not written yet.

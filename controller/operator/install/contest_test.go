@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -140,6 +141,37 @@ func TestContestedObject(t *testing.T) {
 		if err := w.c.Get(t.Context(), client.ObjectKeyFromObject(role), role); err != nil || len(role.Rules) == 0 {
 			t.Errorf("round %d: a ClusterRole that was in peace for long has %d rules, %v", i, len(role.Rules), err)
 		}
+	}
+}
+
+// Two contents that the operator writes in turn, while others change both, are written less and less
+// often, too.
+func TestContestedContents(t *testing.T) {
+	w := contend(t)
+	w.pass()
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "hostpath-provisioner-csi"}}
+	repaired := 0
+	for i := range 120 { // twenty minutes with a change every ten seconds
+		var cr v1beta1.HostPathProvisioner
+		if err := w.c.Get(t.Context(), client.ObjectKey{Name: "hpp"}, &cr); err != nil {
+			t.Fatal(err)
+		}
+		cr.Spec.ImagePullPolicy = []corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent}[i/2%2]
+		if err := w.c.Update(t.Context(), &cr); err != nil {
+			t.Fatal(err)
+		}
+		w.change(set, "rival", func() { set.Spec.Template.Spec.Containers[0].Image = "rival" })
+		w.pass()
+		w.now = w.now.Add(10 * time.Second)
+		if err := w.c.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil {
+			t.Fatal(err)
+		}
+		if set.Spec.Template.Spec.Containers[0].Image != "rival" {
+			repaired++
+		}
+	}
+	if told := w.warned("ResourceContested"); repaired > 40 || len(told) == 0 {
+		t.Errorf("%d repairs and %d events in twenty minutes", repaired, len(told))
 	}
 }
 
