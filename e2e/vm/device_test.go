@@ -26,7 +26,8 @@ func TestDevices(t *testing.T) {
 	m.Disks = []string{partitioned(t, dosTable), partitioned(t, gptTable), raw(t), raw(t)}
 	m.Modules = []string{"dm_mod", "md_mod", "raid1", "virtio_scsi", "sd_mod"}
 	lun := raw(t)
-	m.SCSI = []vm.SCSIDisk{{Image: lun, WWN: 0x5000c500a0000009}, {Image: lun, WWN: 0x5000c500a0000009}}
+	m.SCSI = []vm.SCSIDisk{{Image: lun, WWN: 0x5000c500a0000009}, {Image: lun, WWN: 0x5000c500a0000009},
+		{Image: raw(t), WWN: 0x5000c500a000000b}, {Image: raw(t), WWN: 0x5000c500a000000b}}
 	m.Output = linesOf(t)
 	run(t, m, "-test.run=^TestVM")
 }

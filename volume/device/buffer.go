@@ -114,9 +114,8 @@ func (t *turn) end() {
 	}
 }
 
-// read reads a range of the device, all of it, and calls use with what it read. The range has at
-// most bufferBytes; use must not keep the data. While a disk hangs, it does not return.
-func (x *Exclusive) read(ctx context.Context, r span, use func(data []byte) error) error {
+// borrow calls use with a buffer, whose turn goes to another disk while that takes long.
+func (x *Exclusive) borrow(ctx context.Context, use func(buffer) error) error {
 	p := x.machine.buffers
 	b, err := p.take(ctx)
 	if err != nil {
@@ -129,9 +128,17 @@ func (x *Exclusive) read(ctx context.Context, r span, use func(data []byte) erro
 		p.give(b)
 		t.end()
 	}()
-	data, err := x.readAt(b, r)
-	if err != nil {
-		return err
-	}
-	return use(data)
+	return use(b)
+}
+
+// read reads a range of the device, all of it, and calls use with what it read. The range has at
+// most bufferBytes; use must not keep the data. While a disk hangs, it does not return.
+func (x *Exclusive) read(ctx context.Context, r span, use func(data []byte) error) error {
+	return x.borrow(ctx, func(b buffer) error {
+		data, err := x.readAt(b, r)
+		if err != nil {
+			return err
+		}
+		return use(data)
+	})
 }

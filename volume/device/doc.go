@@ -8,6 +8,7 @@
 //	exclusive.go   Exclusive: a device that nothing else can mount, hold or wipe
 //	signature.go   Signature: what a device carries; magic.go has the table
 //	wipe.go        Wipe: writes zeros or discards, and reads back
+//	mark.go        proves that several paths lead to one disk, before the first write
 //	ranges.go      which bytes a mode wipes
 //	buffer.go      the memory of all wipes and probes
 //	machine.go     Machine: whose devices; Kernel: the calls that a simulation replaces

@@ -16,7 +16,8 @@ type Exclusive struct {
 	device  Device
 	machine *Machine
 	file    File
-	others  []File // of the other paths
+	others  []File // of the other paths, and of what it lies on
+	paths   []Number
 }
 
 // Open opens the device to wipe it. The device must be the one that was listed: the same number,
@@ -97,6 +98,9 @@ func (m *Machine) take(d Device, flags int) (*Exclusive, error) {
 func (x *Exclusive) hold(s Stack) error {
 	m, d := x.machine, x.device
 	stack := []Number{d.Number}
+	for _, l := range s.Paths {
+		x.paths = append(x.paths, l.Number)
+	}
 	for _, l := range slices.Concat(s.Paths, s.Below) {
 		stack = append(stack, l.Number)
 	}

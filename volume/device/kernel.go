@@ -82,6 +82,10 @@ func (fd descriptor) ReadAt(data []byte, from int64) (int, error) {
 	return unix.Pread(int(fd), data, from)
 }
 
+func (fd descriptor) WriteAt(data []byte, from int64) (int, error) {
+	return unix.Pwrite(int(fd), data, from)
+}
+
 func (fd descriptor) Zero(from, bytes int64) error { return fd.span(unix.BLKZEROOUT, from, bytes) }
 
 func (fd descriptor) Discard(from, bytes int64) error { return fd.span(unix.BLKDISCARD, from, bytes) }

@@ -36,6 +36,8 @@ type File interface {
 	// Lock keeps udev from probing the device. It returns EWOULDBLOCK if another program has it.
 	Lock() error
 	ReadAt(data []byte, from int64) (int, error)
+	// WriteAt writes whole blocks, for a mark.
+	WriteAt(data []byte, from int64) (int, error)
 	// Zero has the device write zeros, by itself if it can. The range is in whole blocks.
 	Zero(from, bytes int64) error
 	// Discard marks the range as unused. It may read as anything afterwards.

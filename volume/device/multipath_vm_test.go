@@ -57,6 +57,28 @@ func TestVMTwoPaths(t *testing.T) {
 		t.Fatal(err)
 	}
 	busyVM(t, path2, "exclusively")
+	if err := x.Wipe(t.Context(), Quick, func(Progress) {}); err != nil {
+		t.Errorf("a LUN by two paths: %v", err)
+	}
+	x.Close()
+}
+
+// Two disks of one size have one WWN, as cloned images have: neither is wiped, nor has another byte.
+func TestVMTwoDisksOfOneID(t *testing.T) {
+	d := At("/dev/sdc")
+	if d.Identity != "naa.5000c500a000000b" || len(d.Twins) != 1 {
+		t.Fatalf("%+v", d)
+	}
+	x, err := Open(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Wipe(t.Context(), Quick, func(Progress) {}); err == nil || !strings.Contains(err.Error(), "they are two disks") {
+		t.Error(err)
+	}
+	if found, err := x.Remains(t.Context()); err != nil || found.Found() {
+		t.Errorf("%s, %v", found, err)
+	}
 	x.Close()
 }
 
@@ -70,6 +92,14 @@ func TestVMMultipath(t *testing.T) {
 		t.Fatalf("%+v", joined)
 	}
 	busyVM(t, joined.Path, "")
+	if x, err := Open(joined); err != nil {
+		t.Error(err)
+	} else {
+		if err := x.Wipe(t.Context(), Quick, func(Progress) {}); err != nil {
+			t.Errorf("a LUN that dm-multipath joins: %v", err)
+		}
+		x.Close()
+	}
 	busyVM(t, path1, "held by device mapper, lun")
 	if d := At(path1); !d.Joined || joined.Joined {
 		t.Errorf("%+v", d)

@@ -45,7 +45,7 @@ const probeBytes = mebibyte
 
 // Signature reads the places where filesystems, partition tables, LVM, md and Ceph have their
 // metadata, and samples of what else the mode would wipe. If it knows none of what it finds there,
-// but finds anything, that is Unknown data.
+// but finds anything, that is Unknown data. A mark of proveOne is nothing.
 func (x *Exclusive) Signature(ctx context.Context, mode Mode) (Signature, error) {
 	return x.signature(ctx, around(x.device.Bytes, probeBytes), mode.sampled(x.device.Bytes))
 }
@@ -59,7 +59,7 @@ func (x *Exclusive) signature(ctx context.Context, places, samples []span) (Sign
 		}
 	}
 	for _, r := range places {
-		err := x.read(ctx, r, func(data []byte) error {
+		err := x.readUnmarked(ctx, r, func(data []byte) error {
 			known = window{data, r.from, x.device.Bytes}.signature()
 			note(r, data)
 			return nil
@@ -72,7 +72,7 @@ func (x *Exclusive) signature(ctx context.Context, places, samples []span) (Sign
 		if unknown.Found() {
 			break
 		}
-		if err := x.read(ctx, r, func(data []byte) error { note(r, data); return nil }); err != nil {
+		if err := x.readUnmarked(ctx, r, func(data []byte) error { note(r, data); return nil }); err != nil {
 			return Signature{}, err
 		}
 	}
@@ -88,7 +88,7 @@ func (x *Exclusive) Remains(ctx context.Context) (Signature, error) {
 			return Signature{}, err
 		}
 		at := -1
-		if err := x.read(ctx, r, func(data []byte) error { at = notZero(data); return nil }); err != nil {
+		if err := x.readUnmarked(ctx, r, func(data []byte) error { at = notZero(data); return nil }); err != nil {
 			return Signature{}, err
 		}
 		if at >= 0 {

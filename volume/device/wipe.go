@@ -39,7 +39,15 @@ func (e *VerifyError) Error() string {
 // every byte that it wiped, and returns nil if each is zero. It remembers nothing: a wipe that was
 // interrupted begins again. It ends within a second after the context does, with the context's
 // error. progress is called after each step, from this goroutine.
+//
+// If there are other paths to the device, it first proves that these lead to one disk; see mark.go.
 func (x *Exclusive) Wipe(ctx context.Context, mode Mode, progress func(Progress)) error {
+	if err := x.proveOne(ctx); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return err
+	}
 	w := &wipe{Exclusive: x, report: progress}
 	spans := mode.spans(x.device.Bytes)
 	w.progress.Total = total(spans)

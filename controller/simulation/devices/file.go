@@ -163,6 +163,23 @@ func (f *file) ReadAt(data []byte, from int64) (int, error) {
 	return len(data), nil
 }
 
+func (f *file) WriteAt(data []byte, from int64) (int, error) {
+	if err := f.use(int64(len(data))); err != nil {
+		return 0, err
+	}
+	if f.ReadOnly() {
+		return 0, unix.EPERM
+	}
+	b, p := f.block, f.process
+	at := b.from + from
+	lost := b.disk.put(Mark{At: at, Bytes: string(data), Owner: p.who})
+	if !slices.ContainsFunc(data, func(c byte) bool { return c != 0 }) {
+		b.disk.erase(at, int64(len(data)))
+	}
+	p.node.wrote(Write{p.node.Name, p.who, b.name, b.disk, at, int64(len(data)), "mark", lost})
+	return len(data), nil
+}
+
 func (f *file) Zero(from, bytes int64) error { return f.erase("zero", from, bytes) }
 
 func (f *file) Discard(from, bytes int64) error { return f.erase("discard", from, bytes) }
