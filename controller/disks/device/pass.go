@@ -51,6 +51,7 @@ func (c *Controller) compare(ctx context.Context) error {
 		c.warn(ctx, nil, "spec", events.DeviceConfigInvalid, err.Error())
 		return err
 	}
+	c.warnOfSlots(ctx, s)
 	leases := c.leasesOfJobs()
 	pvs, err := c.ownPVs(ctx)
 	if err != nil {
@@ -78,6 +79,17 @@ func (c *Controller) compare(ctx context.Context) error {
 	c.publish(c.apply(ctx, decisions))
 	c.warnStuck(ctx)
 	return nil
+}
+
+// warnOfSlots records an event if the kubelet would format another disk that is at the path of a
+// PV, which needs no mistake: the names are those of slots.
+func (c *Controller) warnOfSlots(ctx context.Context, s *spec) {
+	if s == nil || !s.namesSlots() {
+		return
+	}
+	c.warn(ctx, nil, "slots "+s.dir, events.DeviceConfigInvalid, fmt.Sprintf("%s of ConfigMap %s/%s: %s has names of slots, and "+
+		"the kubelet formats a disk without a filesystem that is at the path of a claim: a disk that replaces another, or one whose "+
+		"reads fail. Use names with the IDs of the disks, such as those in /dev/disk/by-id", keyDir, c.Namespace, s.configMap, s.dir))
 }
 
 // noteMissing records an event if the directory does not exist, and has it watched anew: udev removes

@@ -97,6 +97,13 @@ func parseSpec(cm *corev1.ConfigMap) (*spec, error) {
 	return s, nil
 }
 
+// namesSlots reports whether the kubelet makes filesystems at paths that another disk can have: those
+// of the kernel and of udev that name where a disk is attached.
+func (s *spec) namesSlots() bool {
+	dir := filepath.Clean(s.dir)
+	return s.mode == corev1.PersistentVolumeFilesystem && (dir == "/dev" || dir == "/dev/disk/by-path")
+}
+
 var mountOption = regexp.MustCompile(`^[a-z0-9_][a-z0-9_.-]*(=[!-+\--~]+)?$`)
 
 // notMountOptions are options with which the kubelet would not mount a disk that pods can write to.

@@ -114,3 +114,31 @@ func TestDifferences(t *testing.T) {
 		t.Errorf("a PV without annotations differs in %q", got)
 	}
 }
+
+// TestNamesOfSlots has a warning for names that another disk can have, if the kubelet formats what it
+// finds there.
+func TestNamesOfSlots(t *testing.T) {
+	for change, want := range map[string]bool{
+		"deviceDir=/dev/disk/by-path":          true,
+		"deviceDir=/dev/disk/by-path/":         true,
+		"deviceDir=/dev":                       true,
+		"deviceDir=/dev/disk/by-id":            false,
+		"deviceDir=/dev/disk/by-local-pv":      false,
+		"volumeMode=Block deviceDir=/dev":      false,
+		"volumeMode=Block deviceDir=/dev/disk": false,
+	} {
+		s, err := parseSpec(configMap(strings.Fields(change)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said []string
+		c := New(Config{Events: reasons{&said}, Node: "n"})
+		if c.warnOfSlots(t.Context(), s); len(said) > 0 != want {
+			t.Errorf("%s: events %q", change, said)
+		}
+	}
+	var said []string
+	if New(Config{Events: reasons{&said}}).warnOfSlots(t.Context(), nil); len(said) > 0 {
+		t.Errorf("without a ConfigMap: %q", said)
+	}
+}

@@ -177,7 +177,8 @@ var reasons = []Reason{
 		Action: "correct what the message names"},
 	{Name: DeviceConfigInvalid, Type: "Warning", Object: "node",
 		When: "the ConfigMap of the node's disks or its directory cannot be read, or the ConfigMap is wrong; nothing " +
-			"changes. Or the directory does not exist: the node has no disks",
+			"changes. Or the directory does not exist: the node has no disks. Or its names are those of slots, and the kubelet " +
+			"would format another disk in one",
 		Action: "correct what the message names; see [raw-disks.md](../raw-disks.md)"},
 	{Name: DeviceConfigDiffers, Type: "Warning", Object: "PV",
 		When:   "the ConfigMap would make the PV of a disk otherwise; the PV stays until its claim is deleted",
