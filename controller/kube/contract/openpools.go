@@ -82,6 +82,17 @@ func PoolsOf(o *storagev1.CSIStorageCapacity) (n NodePools, node string, ok bool
 	return n, node, true
 }
 
+// PublishedPools returns what was published of each node.
+func PublishedPools(objects []storagev1.CSIStorageCapacity) map[string]NodePools {
+	all := map[string]NodePools{}
+	for i := range objects {
+		if n, node, ok := PoolsOf(&objects[i]); ok {
+			all[node] = n
+		}
+	}
+	return all
+}
+
 // PublishesPools reports whether the pod is that of an agent which publishes its pools. An earlier
 // version is ready only if all of its pools are open.
 func PublishesPools(pod *corev1.Pod) bool {

@@ -113,7 +113,7 @@ func Of(o Observed) State {
 // addAgents adds the agents of the running pods. While one may still publish its pools, the agents are
 // counting.
 func (s *State) addAgents(o Observed) {
-	published := publishedBy(o.Published)
+	published := contract.PublishedPools(o.Published)
 	for i := range s.Running {
 		a := agentOf(&s.Running[i], published)
 		s.Agents = append(s.Agents, a)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
@@ -36,17 +35,6 @@ func agentOf(pod *corev1.Pod, published map[string]contract.NodePools) Agent {
 		}
 	}
 	return a
-}
-
-// publishedBy returns what was published of each node.
-func publishedBy(objects []storagev1.CSIStorageCapacity) map[string]contract.NodePools {
-	all := map[string]contract.NodePools{}
-	for i := range objects {
-		if n, node, ok := contract.PoolsOf(&objects[i]); ok {
-			all[node] = n
-		}
-	}
-	return all
 }
 
 // Opens reports whether the agent is ready and has the pool of that name open.

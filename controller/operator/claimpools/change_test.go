@@ -139,7 +139,7 @@ func TestAtRestNothingIsPolled(t *testing.T) {
 	c := objectsOf(t, nodeNamed("n1", corev1.ConditionTrue), nodeNamed("n2", corev1.ConditionTrue))
 	w := poolP()
 	for i := range w.Nodes {
-		w.Nodes[i].Offered = []string{"p"}
+		w.Nodes[i].Offered = map[string]string{"p": "6e0c"}
 	}
 	c.pass(w)
 	c.bound()

@@ -75,7 +75,7 @@ func TestState(t *testing.T) {
 		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.PersistentVolumeClaimStatus{Phase: phase}}
 	}
 	ready := &appsv1.Deployment{Status: appsv1.DeploymentStatus{ReadyReplicas: 1}}
-	offers, starts := objects.Node{Name: "n", Offered: []string{"other", "p"}}, objects.Node{Name: "n", Offered: []string{"other"}}
+	offers, starts := objects.Node{Name: "n", Offered: map[string]string{"other": "", "p": ""}}, objects.Node{Name: "n", Offered: map[string]string{"other": ""}}
 	for name, row := range map[string]struct {
 		claim *corev1.PersistentVolumeClaim
 		d     *appsv1.Deployment

@@ -66,11 +66,16 @@ func (s *State) addMount(claim *corev1.PersistentVolumeClaim, d *appsv1.Deployme
 	case d == nil || !mounted(d):
 		s.Waits = append(s.Waits, fmt.Sprintf("claim %s is not mounted on node %s yet; the log of Deployment %s has the "+
 			"reason", claim.Name, node.Name, claim.Name))
-	case slices.Contains(node.Offered, s.Name):
+	case offers(node, s.Name):
 		s.CurrentReady++
 	default:
 		s.Waits = append(s.Waits, "the agent on node "+node.Name+" does not offer the pool yet")
 	}
+}
+
+func offers(node objects.Node, pool string) bool {
+	_, offered := node.Offered[pool]
+	return offered
 }
 
 // setPhase sets the phase, after all claims and mounts were added.

@@ -103,10 +103,11 @@ func (r *Reconciler) Observe(ctx context.Context) (o agentstatus.Observed, err e
 // offering returns the nodes of the agents, and which of the pools that they offer are open.
 func offering(s agentstatus.State) (nodes []objects.Node) {
 	for i, a := range s.Agents {
-		node := objects.Node{Name: a.Node}
+		node := objects.Node{Name: a.Node, Offered: map[string]string{}}
 		for _, p := range poolrecord.OfferOf(s.Running[i].Spec).Pools {
 			if a.Opens(p.Name) {
-				node.Offered = append(node.Offered, p.Name)
+				open, _ := a.Pools.Named(p.Name)
+				node.Offered[p.Name] = open.ID
 			}
 		}
 		nodes = append(nodes, node)

@@ -17,6 +17,8 @@ type Holder struct {
 	ClaimUID types.UID `json:"claimUID,omitempty"`
 	// Volume is the name of the PV of the claim, "" before that is bound.
 	Volume string `json:"volume,omitempty"`
+	// ID is the UUID of the pool on the disk, as an agent published it, "" before one did.
+	ID string `json:"poolID,omitempty"`
 	// Unmounted is set before the Deployment is deleted, after which nothing remembers that the Job
 	// unmounted the disk.
 	Unmounted bool `json:"unmounted,omitempty"`

@@ -21,8 +21,9 @@ type Pool struct {
 // Node is a node on which an agent runs.
 type Node struct {
 	Name string
-	// Offered are the pools that the agent offers, if it is ready.
-	Offered []string
+	// Offered are the pools that the agent offers and has open, if it is ready. They have their UUIDs, ""
+	// if the agent publishes none.
+	Offered map[string]string
 }
 
 // Reasons of pools that are not ready. The last two stay until a user changes the template.

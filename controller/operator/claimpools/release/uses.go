@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
@@ -25,7 +26,9 @@ const fresh = 5 * time.Second
 // pool may create a volume between the two.
 type snapshot struct {
 	agents []agent
-	uses   []identity.Use
+	// published is what agents published of the pools of their nodes, also of absent ones.
+	published map[string]contract.NodePools
+	uses      []identity.Use
 	at     time.Time // the end of the lists
 }
 
@@ -61,10 +64,36 @@ func (p *Pass) MayEnd(ctx context.Context, h poolrecord.Holder, node *corev1.Nod
 			return f.Why, true, nil
 		}
 	}
-	if why := p.snapshot.offered(h, w); why != "" || !p.moves(h, w) {
+	if why := p.snapshot.offered(h, w); why != "" {
 		return why, false, nil
 	}
+	if node == nil {
+		return p.open(ctx, h)
+	}
+	if !p.moves(h, w) {
+		return "", false, nil
+	}
 	return p.mayMove(ctx, h)
+}
+
+// open describes the agent that may have the pool of an absent Node open, or returns "": the machine may
+// run on, and be registered again, also with another name. What the agent of the Node published is
+// removed after the grace period of lost nodes.
+func (p *Pass) open(ctx context.Context, h poolrecord.Holder) (why string, used bool, err error) {
+	for _, pool := range p.snapshot.published[h.Node].Pools {
+		if pool.Open && pool.Path == h.Path {
+			return fmt.Sprintf("node %s does not exist, and its agent may still have pool %s open", h.Node, pool.Name), false, nil
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.snapshot.published)) {
+		if name == h.Node || !p.snapshot.published[name].Opens(h.ID) {
+			continue
+		}
+		if node, err := p.Node(ctx, name); node != nil || err != nil {
+			return fmt.Sprintf("node %s does not exist, and node %s has pool %s open", h.Node, name, h.ID), false, err
+		}
+	}
+	return "", false, nil
 }
 
 // poolsAt returns the pools whose volumes may be on the holder's disk: its own, and any other that
@@ -139,6 +168,11 @@ func (p *Pass) readUses(ctx context.Context) error {
 			s.agents = append(s.agents, agentOf(&pod))
 		}
 	}
+	var published storagev1.CSIStorageCapacityList
+	if err := p.Live.List(ctx, &published, client.InNamespace(p.Namespace)); err != nil {
+		return fmt.Errorf("list what agents publish: %w", err)
+	}
+	s.published = contract.PublishedPools(published.Items)
 	err := installed.EachPV(ctx, p.Live, func(pv *corev1.PersistentVolume) {
 		if u, ok := identity.UseOfPV(pv); ok {
 			s.uses = append(s.uses, u)
