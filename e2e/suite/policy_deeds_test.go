@@ -158,6 +158,14 @@ func claimDeeds(s *harness.Scene, a, b harness.Node, kubeconfig string) {
 		s.Create(harness.Claim{Class: "none", Selected: b.Name, Edit: bound}), s.Create(harness.Claim{Class: "none", Node: b.Name, Edit: bound}),
 	}
 	nobodys, pending := s.Create(harness.Claim{Class: "none", Edit: bound}), s.Create(harness.Claim{Class: "none", Selected: a.Name})
+	of := func(provisioner string) func(*claim) {
+		return func(c *claim) {
+			bound(c)
+			metav1.SetMetaDataAnnotation(&c.ObjectMeta, "volume.kubernetes.io/storage-provisioner", provisioner)
+		}
+	}
+	ours := s.Create(harness.Claim{Class: "none", Edit: of("kubevirt.io.hostpath-provisioner")})
+	strangers := s.Create(harness.Claim{Class: "none", Edit: of("example.com/other")})
 	choose := func(node string) func(*claim) {
 		return func(c *claim) { metav1.SetMetaDataAnnotation(&c.ObjectMeta, harness.AnnSelectedNode, node) }
 	}
@@ -170,8 +178,14 @@ func claimDeeds(s *harness.Scene, a, b harness.Node, kubeconfig string) {
 	deeds := []deed{
 		{"give back", "", editClaim(mine, giveBack)},
 		{"migrate", "", editClaim(annotated, func(c *claim) { c.Annotations["hostpath-provisioner.kubevirt.io/migrated"] = "uid" })},
-		{"choose", "", editClaim(nobodys, choose(a.Name))},
-		{"choose another", more, editClaim(nobodys, choose(b.Name))},
+		{"choose", "", editClaim(ours, choose(a.Name))},
+		{"choose another", more, editClaim(ours, choose(b.Name))},
+		{"choose for a claim of no provisioner", more, editClaim(nobodys, choose(a.Name))},
+		{"choose for a claim of another provisioner", more, editClaim(strangers, choose(a.Name))},
+		{"choose, and say whose the claim is", more, editClaim(strangers, func(c *claim) {
+			choose(a.Name)(c)
+			of("kubevirt.io.hostpath-provisioner")(c)
+		})},
 		{"pass on", more, editClaim(mine, choose(b.Name))},
 		{"bind", more, editClaim(pending, func(c *claim) { giveBack(c); c.Spec.VolumeName = "other" })},
 		{"label", more, editClaim(mine, func(c *claim) { c.Labels = map[string]string{"x": "y"} })},
