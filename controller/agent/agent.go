@@ -284,6 +284,7 @@ func (a *Agent) newDriver() (err error) {
 	a.driver, err = csi.New(csi.Config{
 		DriverName: d.name, Version: d.version, NodeID: a.nodeName, KubeletDir: d.kubeletDir, Pools: a.pools,
 		Changed:   a.changed,
+		Inline:    d.inline,
 		WholeDisk: a.wholeDisk, Adopt: !a.provision.csi, Unknown: a.unknown,
 	})
 	if err == nil {

@@ -8,6 +8,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/csi"
 	"kubevirt.io/hostpath-provisioner/controller/agent/csi/kubelet"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 type driverOptions struct {
@@ -17,6 +18,7 @@ type driverOptions struct {
 	version    string
 	dataDirs   string
 	kubeletDir string
+	inline     contract.InlineVolumes
 	socketSeen string // by the kubelet; if it is empty the driver does not register itself
 
 	socket *kubelet.Socket // set by listen

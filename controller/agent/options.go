@@ -57,7 +57,8 @@ func (o *Options) targets() map[string]any {
 		"directory-mode": &o.mode, "selinux-label": &o.selinuxLabel, "capacity": &o.wholeDisk,
 
 		"endpoint": &o.driver.endpoint, "drivername": &o.driver.name, "nodeid": &o.driver.nodeID,
-		"version": &o.driver.version, "kubelet-dir": &o.driver.kubeletDir, "kubelet-registration-path": &o.driver.socketSeen,
+		"inline-volumes": &o.driver.inline,
+		"version":        &o.driver.version, "kubelet-dir": &o.driver.kubeletDir, "kubelet-registration-path": &o.driver.socketSeen,
 
 		"orphans": &o.orphans.remove, "orphan-grace": &o.orphans.grace,
 

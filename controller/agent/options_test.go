@@ -56,7 +56,8 @@ func TestSettingsOfTheConfigMapFitTogether(t *testing.T) {
 	values := map[string]string{"HPP_RESERVE": "10Gi", "HPP_OVERCOMMIT": "2.5", "HPP_ENABLE_BTRFS_QUOTA": "true", "HPP_PURGE_RATE": "0x10",
 		"HPP_PUBLISH_CAPACITY": "False", "HPP_KUBE_API_QPS": "0.5", "HPP_METRICS_PER_VOLUME": "true", "HPP_CAPACITY": "filesystem",
 		"HPP_SELINUX_LABEL": "auto", "HPP_ORPHANS": "delete", "PV_RECLAIM_POLICY": "Retain", "MIGRATE_USED": "true", "HPP_DIRECTORY_MODE": "0770",
-		settings.MigrateToCSI: "run", "MIGRATE_FROM": "hostpath,rancher.io/local-path", "HPP_ORPHAN_GRACE": "0"}
+		settings.MigrateToCSI: "run", "MIGRATE_FROM": "hostpath,rancher.io/local-path", "HPP_ORPHAN_GRACE": "0",
+		"HPP_INLINE_VOLUMES": "legacy=1Gi"}
 	for _, s := range rows() {
 		if value := values[s.Variable()]; s.ConfigMap != (value != "") {
 			t.Errorf("%s has the value %q here; may the ConfigMap have it: %v", s.Variable(), value, s.ConfigMap)

@@ -10,6 +10,7 @@ import (
 	proto "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -157,5 +158,37 @@ func TestServeCollects(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatal("nobody noticed")
 		}
+	}
+}
+
+// The setting refuses new inline volumes, with words for the event on the pod, and makes no directory.
+func TestInlineVolumesAreLimited(t *testing.T) {
+	d := newDriver(t)
+	limits, err := contract.ParseInlineVolumes("fast=1Gi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.config.Inline = limits
+	d = d.again(t)
+	for _, p := range d.pools {
+		if err := p.Open(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, row := range []struct{ pool, size, want string }{
+		{"legacy", "1Mi", "pool legacy offers no inline volumes"}, {"fast", "2Gi", "1Gi at most"}, {"", "2Gi", "pool fast"}} {
+		at := d.podTarget("scratch")
+		if err := os.MkdirAll(filepath.Dir(at), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		attributes := map[string]string{"csi.storage.k8s.io/ephemeral": "true", "size": row.size}
+		if row.pool != "" {
+			attributes["storagePool"] = row.pool
+		}
+		_, err := d.NodePublishVolume(t.Context(), &proto.NodePublishVolumeRequest{VolumeId: "csi-0a1b", TargetPath: at,
+			VolumeCapability: withMode(1), VolumeContext: attributes})
+		wants(t, err, codes.PermissionDenied, row.want)
+		has(t, d.pools[0], "csi-0a1b", false)
+		has(t, d.pools[1], "csi-0a1b", false)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2/ktesting"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/csi/target"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
@@ -152,14 +153,18 @@ func TestInlinePool(t *testing.T) {
 	for what, row := range map[string]struct {
 		pools       []string // not offered if it begins with "-", has the volume if it ends with "+"
 		asked, want string
+		may         string // the setting
 	}{
-		"one":                        {[]string{"a"}, "", "a"},
-		"the default":                {[]string{"a", "legacy"}, "", "legacy"},
-		"the default is not offered": {[]string{"-legacy", "a"}, "", "a"},
-		"the first is not offered":   {[]string{"-a", "b", "c"}, "", "b"},
-		"it was made before":         {[]string{"a", "legacy", "b+"}, "", "b"},
-		"the pod names one":          {[]string{"a", "legacy", "b+"}, "a", "a"},
-		"none is offered":            {[]string{"-a"}, "", "a"},
+		"one":                        {[]string{"a"}, "", "a", "any"},
+		"the default":                {[]string{"a", "legacy"}, "", "legacy", "any"},
+		"the default is not offered": {[]string{"-legacy", "a"}, "", "a", "any"},
+		"the first is not offered":   {[]string{"-a", "b", "c"}, "", "b", "any"},
+		"it was made before":         {[]string{"a", "legacy", "b+"}, "", "b", "any"},
+		"the pod names one":          {[]string{"a", "legacy", "b+"}, "a", "a", "any"},
+		"none is offered":            {[]string{"-a"}, "", "a", "any"},
+		"the default may have none":  {[]string{"legacy", "a", "b"}, "", "b", "b=1Gi"},
+		"none may have one":          {[]string{"a", "legacy"}, "", "a", "none"},
+		"made before the setting":    {[]string{"a", "b+"}, "", "b", "a=any"},
 	} {
 		var all []*volume.Pool
 		for _, name := range row.pools {
@@ -186,7 +191,11 @@ func TestInlinePool(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &Server{config: Config{Pools: pools}}
+		may, err := contract.ParseInlineVolumes(row.may)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &Server{config: Config{Pools: pools, Inline: may}}
 		if p, err := s.inlinePool(row.asked, "csi-1"); err != nil || p.Name() != row.want {
 			t.Errorf("%s: %v, %v, want %s", what, p, err, row.want)
 		}

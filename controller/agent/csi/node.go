@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/csi/target"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -91,7 +93,13 @@ func (s *Server) publishInline(t *target.Target, v target.Volume, attributes map
 	}
 	// The collector looks for the pod's directory by this UID.
 	spec.Owner.UID = cmp.Or(t.Pod, spec.Owner.UID)
-	return s.inline.Publish(pool, spec, func() error { return t.Publish(pool, v) })
+	may := func() error {
+		if err := s.config.Inline.Check(pool.Name(), spec.Bytes); err != nil {
+			return status.Errorf(codes.PermissionDenied, "%v", err)
+		}
+		return nil
+	}
+	return s.inline.Publish(pool, spec, may, func() error { return t.Publish(pool, v) })
 }
 
 // NodeUnpublishVolume unmounts the target, verifies that, and removes the empty directory. It

@@ -24,7 +24,7 @@ func (s *Server) pool(name string) (*volume.Pool, error) {
 
 // inlinePool returns the pool of an inline volume. If the pod names none, that is the one that has
 // the volume already, else the default pool, else the first. Pools that are not offered do not
-// count, unless all are not.
+// count, nor for a new volume those that may have none, unless that is so of all.
 func (s *Server) inlinePool(name, volumeName string) (*volume.Pool, error) {
 	if name != "" {
 		return s.pool(name)
@@ -32,7 +32,8 @@ func (s *Server) inlinePool(name, volumeName string) (*volume.Pool, error) {
 	offered := slices.DeleteFunc(slices.Clone(s.config.Pools.All()), func(p *volume.Pool) bool { return p.NotOffered() != "" })
 	for _, is := range []func(*volume.Pool) bool{
 		func(p *volume.Pool) bool { _, has := p.Cached(volumeName); return has },
-		func(p *volume.Pool) bool { return p.Name() == contract.DefaultPool },
+		func(p *volume.Pool) bool { return p.Name() == contract.DefaultPool && s.config.Inline.Allows(p.Name()) },
+		func(p *volume.Pool) bool { return s.config.Inline.Allows(p.Name()) },
 	} {
 		if i := slices.IndexFunc(offered, is); i >= 0 {
 			return offered[i], nil

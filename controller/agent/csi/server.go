@@ -36,6 +36,8 @@ type Config struct {
 	// Adopt is set if this process sees no PVs. A directory of an older driver then
 	// gets its record when a call names it.
 	Adopt bool
+	// Inline says which new ephemeral inline volumes are made. One that exists is published.
+	Inline contract.InlineVolumes
 	// Unknown is called when a volume without a record is to be published: the agent may not have
 	// adopted the volume of a new PV yet. It must not block. nil does nothing.
 	Unknown func()

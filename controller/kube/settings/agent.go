@@ -89,6 +89,8 @@ func driver(version string) []Setting {
 		{Flag: "endpoint", Kind: text, Help: "socket of the CSI driver, such as unix:///csi/csi.sock"},
 		{Flag: "drivername", Kind: text, Default: contract.CSIProvisioner,
 			Help: "name of the CSI driver, as classes and the CSIDriver object spell it"},
+		{Flag: "inline-volumes", Kind: inline, Default: "any", ConfigMap: true,
+			Help: "which new ephemeral inline volumes pods may have, whose pool and size no class or quota limits: any, none, or pools with commas between and the largest size of each, such as scratch=1Gi,fast=any. Those that are published stay"},
 		{Flag: "nodeid", Kind: text, Help: "node ID of the CSI driver: the Node's name; --node-name without it"},
 		{Flag: "version", Kind: text, Default: version,
 			Help: "version that the CSI driver reports; --version alone prints the agent's"},

@@ -23,6 +23,7 @@ var values = map[string]struct{ good, bad []string }{
 	"HPP_KUBE_API_QPS":          {[]string{"", "0.5", "200"}, []string{"0", "-1", "fast", "NaN", "Inf", "1e39", "1e-60"}},
 	"HPP_METRICS_PER_VOLUME":    {[]string{"", "true"}, []string{"yes"}},
 	"HPP_CAPACITY":              {[]string{"", "request", "filesystem"}, []string{"disk", "Request", "request "}},
+	"HPP_INLINE_VOLUMES":        {[]string{"", "any", "none", "scratch=1Gi,fast=any"}, []string{"Any", "no", "scratch", "scratch=", "scratch=big", "a=1,a=2"}},
 	"HPP_SELINUX_LABEL":         {[]string{"", "auto", "system_u:object_r:container_file_t:s0"}, nil},
 	"HPP_ORPHANS":               {[]string{"", "report", "delete"}, []string{"Delete", "keep"}},
 	"PV_RECLAIM_POLICY":         {[]string{"", "Delete", "Retain"}, []string{"Recycle", "retain", "Keep"}},

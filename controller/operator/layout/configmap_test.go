@@ -105,6 +105,7 @@ var misspelt = map[string][6]string{
 	"MIGRATE_USED":           {"true", "yes", "on", "2", "y ", "used"},
 	"HPP_KUBE_API_QPS":       {"50", "0", "-1", "fast", "NaN", "1,5"},
 	"HPP_METRICS_PER_VOLUME": {"true", "yes", "on", "2", "y ", "all"},
+	"HPP_INLINE_VOLUMES":     {"scratch=1Gi", "no", "scratch=", "scratch=1GB ", "1Gi", "scratch=1Gi,"},
 	"HPP_SELINUX_LABEL":      {"auto"}, // any text is a label
 }
 

@@ -19,11 +19,18 @@ type Volumes struct {
 	Changed func(*volume.Pool)
 }
 
-// Publish creates the volume, unless it exists, and calls mount. If mount fails, it removes a
-// volume that this call created: the kubelet need not unpublish a volume that was never published.
-func (v *Volumes) Publish(pool *volume.Pool, spec volume.Spec, mount func() error) error {
+// Publish creates the volume, unless it exists, and calls mount. It creates none if may returns an
+// error. If mount fails, it removes a volume that this call
+// created: the kubelet need not unpublish a volume that was never published.
+func (v *Volumes) Publish(pool *volume.Pool, spec volume.Spec, may, mount func() error) error {
 	_, err := pool.Get(spec.Name)
 	created := errors.Is(err, volume.ErrNotFound)
+	if refused := may(); err != nil && refused != nil {
+		if created {
+			return refused
+		}
+		return fmt.Errorf("read the record of inline volume %q: %w", spec.Name, err) // it may exist
+	}
 	if _, err := v.Pools.Create(pool, spec); err != nil {
 		return err
 	}
