@@ -30,6 +30,9 @@ type absence struct{ topic, why string }
 // records itself why it refuses a claim.
 func (r *Reconciler) act(ctx context.Context, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass,
 	p place, agent absence) error {
+	if p.scheduled {
+		return r.checkPod(ctx, claim, sc)
+	}
 	if p.node == "" {
 		topic, message := nodechoice.NoNode(sc)
 		r.warn(ctx, claim, topic, message)
@@ -106,13 +109,15 @@ func (r *Reconciler) absent(ctx context.Context, p place) (absence, error) {
 // place is the node whose agent has to serve a claim.
 type place struct {
 	claim types.UID
-	node  string // "" if there is none, and no scheduler will choose one
+	node  string // "" if there is none
 	// chosen is true if the scheduler chose the node, false if the claim's user did.
 	chosen bool
+	// scheduled is true if there is no node, and the scheduler is to choose one.
+	scheduled bool
 }
 
 // placeOf returns the place of a claim of the class. ok is false if the claim waits for no agent:
-// it is bound, deleted, of another provisioner or populator, or the scheduler has yet to choose.
+// it is bound, deleted, or of another provisioner or populator.
 func placeOf(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) (p place, ok bool) {
 	if claim.Spec.VolumeName != "" || claim.DeletionTimestamp != nil || contract.Populated(claim) {
 		return place{}, false
@@ -122,5 +127,6 @@ func placeOf(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) (p
 	}
 	node, by := contract.NodeOf(claim, sc)
 	p = place{claim: claim.UID, node: contract.Bounded(node), chosen: by != contract.AnnProvisionOnNode}
-	return p, p.node != "" || !contract.Delayed(sc)
+	p.scheduled = p.node == "" && contract.Delayed(sc)
+	return p, true
 }

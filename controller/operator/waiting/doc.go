@@ -3,11 +3,13 @@
 //
 //	reconcile.go  watches claims, and waits before it acts
 //	act.go        records an event by the node of a claim, and by who chose it
+//	pods.go       finds pods that keep the scheduler from choosing a node
 //	giveback.go   gives the claim back to the scheduler
 //
 // A claim gets an event if
 //
 //   - it names no node, and the scheduler will not choose one,
+//   - its pod names a node, so that the scheduler chooses none for the claim,
 //   - its node does not exist,
 //   - its node is not ready, has no agent, or one that is not ready.
 //

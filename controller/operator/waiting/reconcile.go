@@ -46,7 +46,9 @@ type Reconciler struct {
 	// Installed finds another installation that serves the claims.
 	Installed installed.Reader
 
-	since map[types.NamespacedName]seen // used by one worker
+	// Used by one worker.
+	since map[types.NamespacedName]seen
+	pods  map[string]namespacePods // by namespace
 }
 
 // seen is when a claim was first seen to wait in a place, and when the place's agent was first seen
@@ -102,7 +104,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	first := r.first(req.NamespacedName, p, agent)
 	wait := patience
-	if p.node == "" {
+	switch {
+	case p.scheduled:
+		wait = patienceForPod
+	case p.node == "":
 		wait = patienceWithoutNode
 	}
 	if rest := wait - time.Since(first.at); rest > 0 {
