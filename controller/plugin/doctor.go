@@ -22,8 +22,8 @@ func (s *session) doctorCommand() *cobra.Command {
 		Long: "doctor checks agents, pools, classes, volumes and the cluster, and says what will hurt and how to mend it.\n" +
 			"What cannot be read is unknown, never ok.\n\n" +
 			"It exits with 0 if it found nothing, with 1 if there are warnings or something is unknown, and with 2 if\n" +
-			"something is critical. With --fail-on=critical warnings exit with 0, too. Without an answer of the API server it\n" +
-			"exits with 1 and prints no rows.\n\n" +
+			"something is critical. With --fail-on=critical warnings exit with 0, too. Without an answer of the API\n" +
+			"server it exits with 1 and prints no rows.\n\n" +
 			"Permissions: list nodes, csinodes, csidrivers, storageclasses, persistentvolumes, csistoragecapacities,\n" +
 			"hostpathprovisioners, and persistentvolumeclaims, pods and daemonsets of all namespaces; list leases in the\n" +
 			"namespace kube-node-lease and events in the agents' namespace; create subjectaccessreviews; in the agents'\n" +

@@ -1,6 +1,7 @@
 // Package advice has the texts of the plugin that ask for something that can destroy data, each as a
-// function whose arguments prove that it may be given, or as a constant that destroys nothing. Where they do not, the text names what to do
-// instead. A test of the module lists the destructive texts of all processes and pages.
+// function whose arguments prove that it may be given, or as a constant that destroys nothing. Where
+// they do not, the text names what to do instead. A test of the module lists the destructive texts of
+// all processes and pages.
 //
 //	lost.go    a claim whose PV does not exist
 //	advice.go  everything else

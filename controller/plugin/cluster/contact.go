@@ -9,7 +9,8 @@ import (
 
 // errLogin is the reason of an answer 401: the API server does not know the user. It is no lack of a
 // permission.
-var errLogin = errors.New("the API server does not accept the login (401 Unauthorized), which may have expired: log in again")
+var errLogin = errors.New("the API server does not accept the login (401 Unauthorized), which may have expired: " +
+	"log in again")
 
 // Contact notes whether the API server answers. The zero value has sent no request.
 type Contact struct {

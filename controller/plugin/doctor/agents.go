@@ -127,8 +127,9 @@ func driver(f *Facts) []finding {
 		case !f.Drivers.Known():
 			return unread(f.Drivers.Unknown)
 		case f.Drivers.Find(exists) == nil:
-			all = append(all, finding{Critical, "CSIDriver " + a.Driver, "it does not exist, so pods with its volumes wait for " +
-				"an attacher, and the scheduler ignores what nodes have available",
+			all = append(all, finding{Critical, "CSIDriver " + a.Driver,
+				"it does not exist, so pods with its volumes wait for " +
+					"an attacher, and the scheduler ignores what nodes have available",
 				"kubectl apply -k of the form that is installed makes it again"})
 		}
 	}

@@ -20,7 +20,8 @@ func (f *Facts) index() *index {
 	if f.by != nil {
 		return f.by
 	}
-	x := &index{map[string]*corev1.Node{}, map[string]*storagev1.CSINode{}, map[string][]*cluster.Agent{}, map[string]bool{}}
+	x := &index{map[string]*corev1.Node{}, map[string]*storagev1.CSINode{}, map[string][]*cluster.Agent{},
+		map[string]bool{}}
 	for i := range f.Nodes.Items {
 		x.nodes[f.Nodes.Items[i].Name] = &f.Nodes.Items[i]
 	}

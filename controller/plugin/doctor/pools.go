@@ -156,9 +156,10 @@ func abnormal(f *Facts) []finding {
 // disks finds raw disks that are not what their PVs say, or cannot be wiped or offered.
 func disks(f *Facts) []finding {
 	states := map[string]finding{
-		"gone":    {Critical, "", "with a PV are gone", "attach them again: kubectl hpp disks has them"},
-		"unclear": {Warning, "", "cannot be proven to be those of their PVs, and are left alone", "kubectl hpp disks has what confirms each"},
-		"error":   {Warning, "", "cannot be read, wiped or offered", "kubectl hpp disks has the reasons"},
+		"gone": {Critical, "", "with a PV are gone", "attach them again: kubectl hpp disks has them"},
+		"unclear": {Warning, "", "cannot be proven to be those of their PVs, and are left alone",
+			"kubectl hpp disks has what confirms each"},
+		"error": {Warning, "", "cannot be read, wiped or offered", "kubectl hpp disks has the reasons"},
 	}
 	return f.eachMetrics(cluster.DiskAgent, func(m *cluster.Metrics) (all []finding) {
 		samples := m.Samples("kubevirt_hpp_devices")

@@ -57,7 +57,8 @@ func (f *Facts) class(c *storagev1.StorageClass) []finding {
 	case len(f.Agents.Items) == 0: // the check of agents reports that
 		return nil
 	case !f.serves(c.Provisioner):
-		return bad(Critical, "set PROVISION or COMPAT of the agents so that they serve it, or create a class of another provisioner",
+		return bad(Critical, "set PROVISION or COMPAT of the agents so that they serve it, or create a class of another "+
+			"provisioner",
 			"no agent serves its provisioner %s", c.Provisioner)
 	case dialect:
 		return nil
@@ -66,7 +67,8 @@ func (f *Facts) class(c *storagev1.StorageClass) []finding {
 }
 
 // bindOptions are the mount options that a bind mount can have.
-var bindOptions = []string{"defaults", "bind", "ro", "rw", "nosuid", "suid", "nodev", "dev", "noexec", "exec", "nosymfollow", "symfollow",
+var bindOptions = []string{"defaults", "bind", "ro", "rw", "nosuid", "suid", "nodev", "dev", "noexec", "exec",
+	"nosymfollow", "symfollow",
 	"nodiratime", "diratime", "noatime", "relatime", "strictatime"}
 
 // notBind returns the mount options that a bind mount cannot have.

@@ -136,7 +136,8 @@ func excludes(pod *corev1.Pod, n *corev1.Node) string {
 	if may, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(n); err != nil || !may {
 		return whose + " affinity leaves the node out"
 	}
-	own := slices.DeleteFunc(slices.Clone(n.Spec.Taints), func(t corev1.Taint) bool { return ofKubernetes[t.Key].what != "" })
+	own := slices.DeleteFunc(slices.Clone(n.Spec.Taints),
+		func(t corev1.Taint) bool { return ofKubernetes[t.Key].what != "" })
 	if taint := repels(own, pod); taint != nil {
 		return fmt.Sprintf("%s tolerations lack the node's taint %s", whose, taint.ToString())
 	}
@@ -156,16 +157,21 @@ func repels(taints []corev1.Taint, pod *corev1.Pod) *corev1.Taint {
 // ofKubernetes are the taints that Kubernetes sets for a condition of the node: the node is what is
 // wrong, and not the tolerations of the pod. do is about the node whose name follows.
 var ofKubernetes = map[string]struct{ what, do string }{
-	corev1.TaintNodeNotReady:                         {"it is not ready", "kubectl describe node "},
-	corev1.TaintNodeUnreachable:                      {"it is not ready", "kubectl describe node "},
-	corev1.TaintNodeUnschedulable:                    {"it is cordoned", "kubectl uncordon "},
-	corev1.TaintNodeMemoryPressure:                   {"it has too little free memory (MemoryPressure)", "kubectl describe node "},
-	corev1.TaintNodeDiskPressure:                     {"the disk of its kubelet is nearly full (DiskPressure)", "free space there: kubectl describe node "},
-	corev1.TaintNodePIDPressure:                      {"it has too many processes (PIDPressure)", "kubectl describe node "},
-	corev1.TaintNodeNetworkUnavailable:               {"its network is not ready", "kubectl describe node "},
-	corev1.TaintNodeOutOfService:                     {"it is out of service", "remove the taint when the machine is back: kubectl describe node "},
-	"node.cloudprovider.kubernetes.io/uninitialized": {"its cloud provider has not initialized it", "kubectl describe node "},
-	"node.cloudprovider.kubernetes.io/shutdown":      {"its machine is shut down", "kubectl describe node "},
+	corev1.TaintNodeNotReady:      {"it is not ready", "kubectl describe node "},
+	corev1.TaintNodeUnreachable:   {"it is not ready", "kubectl describe node "},
+	corev1.TaintNodeUnschedulable: {"it is cordoned", "kubectl uncordon "},
+	corev1.TaintNodeMemoryPressure: {"it has too little free memory (MemoryPressure)",
+		"kubectl describe node "},
+	corev1.TaintNodeDiskPressure: {"the disk of its kubelet is nearly full (DiskPressure)",
+		"free space there: kubectl describe node "},
+	corev1.TaintNodePIDPressure: {"it has too many processes (PIDPressure)",
+		"kubectl describe node "},
+	corev1.TaintNodeNetworkUnavailable: {"its network is not ready", "kubectl describe node "},
+	corev1.TaintNodeOutOfService: {"it is out of service",
+		"remove the taint when the machine is back: kubectl describe node "},
+	"node.cloudprovider.kubernetes.io/uninitialized": {"its cloud provider has not initialized it",
+		"kubectl describe node "},
+	"node.cloudprovider.kubernetes.io/shutdown": {"its machine is shut down", "kubectl describe node "},
 }
 
 // conditions adds what keeps every pod from a node, as the taints that Kubernetes sets for that have

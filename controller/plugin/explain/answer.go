@@ -72,8 +72,9 @@ func (e *explanation) add(level Level, do, format string, args ...any) {
 // Explain says why the claim waits, or where its volume is and why there.
 func Explain(f *Facts) Answer {
 	claim := &f.Claim
-	e := &explanation{Facts: f, by: indexOf(f), answer: Answer{Namespace: claim.Namespace, Name: claim.Name, Class: contract.Of(claim),
-		Size: contract.Bytes(claim), State: string(cmp.Or(claim.Status.Phase, corev1.ClaimPending)),
+	e := &explanation{Facts: f, by: indexOf(f), answer: Answer{Namespace: claim.Namespace, Name: claim.Name,
+		Class: contract.Of(claim),
+		Size:  contract.Bytes(claim), State: string(cmp.Or(claim.Status.Phase, corev1.ClaimPending)),
 		Since: age(f.Now, claim.CreationTimestamp.Time)}}
 	if claim.DeletionTimestamp != nil {
 		e.answer.State = "Terminating"

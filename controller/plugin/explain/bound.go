@@ -45,7 +45,8 @@ func (e *explanation) bound() {
 // unbound explains a claim that names a PV which is not bound to it.
 func (e *explanation) unbound(pv *corev1.PersistentVolume) {
 	if why := e.mismatch(pv); why != "" {
-		e.add(Cause, "correct the PV, or name another in the claim", "the claim names PV %s, and is not bound to it: %s", pv.Name, why)
+		e.add(Cause, "correct the PV, or name another in the claim", "the claim names PV %s, and is not bound to it: %s",
+			pv.Name, why)
 		return
 	}
 	e.add(Note, "wait a minute and run this again", "the claim names PV %s, which is not bound to it yet", pv.Name)

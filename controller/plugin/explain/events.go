@@ -40,7 +40,8 @@ func (e *explanation) events() {
 			continue
 		}
 		level, do := Warning, event.Do
-		if event.Object == "claim" && e.Claim.Status.Phase != corev1.ClaimBound && (e.Claim.Spec.VolumeName == "" || e.PV.It != nil) {
+		if event.Object == "claim" && e.Claim.Status.Phase != corev1.ClaimBound &&
+			(e.Claim.Spec.VolumeName == "" || e.PV.It != nil) {
 			level = Cause
 		}
 		if strings.HasPrefix(do, "do what the message says") { // it stands before

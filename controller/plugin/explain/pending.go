@@ -97,12 +97,13 @@ func (e *explanation) madeBeforehand() {
 	switch {
 	case contract.Delayed(c) && !e.Users.Known():
 	case contract.Delayed(c) && e.pod() == nil:
-		e.add(Cause, "create a pod that uses it", "class %s waits for the first pod that uses the claim (%s), and no pod does",
+		e.add(Cause, "create a pod that uses it",
+			"class %s waits for the first pod that uses the claim (%s), and no pod does",
 			c.Name, storagev1.VolumeBindingWaitForFirstConsumer)
 	default:
 		e.add(Cause, "kubectl get pv has those that are Available, and kubectl hpp disks the disks: see docs/raw-disks.md",
-			"class %s has no provisioner: its PVs are made beforehand, and none was bound to the claim: one must have the size, "+
-				"the volumeMode and a node that the pod may use", c.Name)
+			"class %s has no provisioner: its PVs are made beforehand, and none was bound to the claim: one must have the "+
+				"size, the volumeMode and a node that the pod may use", c.Name)
 	}
 }
 
@@ -129,11 +130,12 @@ func (e *explanation) populated() bool {
 	do := fmt.Sprintf("wait; kubectl -n %s describe %s.%s %s has its state, and the populator's claim is explained like "+
 		"any other (CDI names it prime-%s)", e.answer.Namespace, strings.ToLower(kind.Kind), kind.Group, name, e.Claim.UID)
 	if contract.Delayed(e.Class.It) && e.Users.Known() && e.pod() == nil && e.node() == "" {
-		e.add(Note, "create a pod that uses it, if nothing else does", "the populator may wait for the first pod that uses the "+
-			"claim (%s), and no pod does", storagev1.VolumeBindingWaitForFirstConsumer)
+		e.add(Note, "create a pod that uses it, if nothing else does",
+			"the populator may wait for the first pod that uses the "+
+				"claim (%s), and no pod does", storagev1.VolumeBindingWaitForFirstConsumer)
 	}
-	e.add(Note, do, "%s fills the volume: its populator binds a PV to this claim when it is done, and agents wait for that",
-		object)
+	e.add(Note, do, "%s fills the volume: its populator binds a PV to this claim when it is done, and agents wait for "+
+		"that", object)
 	return true
 }
 

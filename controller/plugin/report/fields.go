@@ -11,11 +11,13 @@ var shown = map[string][]string{
 		"status.conditions.lastTransitionTime", "status.nodeInfo.architecture", "status.nodeInfo.kernelVersion",
 		"status.nodeInfo.kubeletVersion", "status.nodeInfo.operatingSystem", "status.nodeInfo.osImage",
 		"status.nodeInfo.containerRuntimeVersion"},
-	"CSINode":   {"spec.drivers.name", "spec.drivers.nodeID", "spec.drivers.topologyKeys", "spec.drivers.allocatable.count"},
+	"CSINode": {"spec.drivers.name", "spec.drivers.nodeID", "spec.drivers.topologyKeys",
+		"spec.drivers.allocatable.count"},
 	"CSIDriver": {"spec.**"},
 	"StorageClass": {"provisioner", "reclaimPolicy", "volumeBindingMode", "allowVolumeExpansion", "allowedTopologies.**",
 		"parameters.*", "mountOptions"},
-	"PersistentVolume": {"spec.capacity.*", "spec.accessModes", "spec.persistentVolumeReclaimPolicy", "spec.storageClassName",
+	"PersistentVolume": {"spec.capacity.*", "spec.accessModes", "spec.persistentVolumeReclaimPolicy",
+		"spec.storageClassName",
 		"spec.volumeMode", "spec.nodeAffinity.**", "spec.claimRef.namespace", "spec.claimRef.name", "spec.claimRef.uid",
 		"spec.hostPath.path", "spec.hostPath.type", "spec.local.path", "spec.local.fsType", "spec.csi.driver",
 		"spec.csi.volumeHandle", "spec.csi.fsType", "spec.csi.volumeAttributes.storagePool", "status.phase",
@@ -27,7 +29,8 @@ var shown = map[string][]string{
 		"status.conditions.reason", "status.conditions.message", "status.conditions.lastTransitionTime"},
 	"CSIStorageCapacity": {"storageClassName", "capacity", "maximumVolumeSize", "nodeTopology.**"},
 	"Lease":              {"spec.holderIdentity", "spec.renewTime", "spec.acquireTime", "spec.leaseDurationSeconds"},
-	"HostPathProvisioner": {"spec.imagePullPolicy", "spec.pathConfig.**", "spec.storagePools.name", "spec.storagePools.path",
+	"HostPathProvisioner": {"spec.imagePullPolicy", "spec.pathConfig.**", "spec.storagePools.name",
+		"spec.storagePools.path",
 		"spec.storagePools.pvcTemplate.storageClassName", "spec.storagePools.pvcTemplate.volumeMode",
 		"spec.storagePools.pvcTemplate.resources.**", "spec.workload.nodeSelector.*",
 		"spec.workload.tolerations.**", "spec.workload.affinity.nodeAffinity.**", "spec.featureGates", "status.**"},
@@ -47,7 +50,8 @@ var shown = map[string][]string{
 
 // metadata are the fields of the metadata of each object. Of annotations the keys alone are shown, but
 // for shownAnnotations.
-var metadata = []string{"apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.uid", "metadata.generation",
+var metadata = []string{"apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.uid",
+	"metadata.generation",
 	"metadata.resourceVersion", "metadata.creationTimestamp", "metadata.deletionTimestamp",
 	"metadata.deletionGracePeriodSeconds", "metadata.finalizers", "metadata.labels.*", "metadata.annotations.*",
 	"metadata.ownerReferences.kind", "metadata.ownerReferences.name", "metadata.ownerReferences.uid",
@@ -59,14 +63,16 @@ func podFields(at string) (all []string) {
 	for _, field := range []string{"nodeName", "nodeSelector.*", "affinity.nodeAffinity.**", "tolerations.**",
 		"priorityClassName", "priority", "serviceAccountName", "hostNetwork", "hostPID", "hostIPC", "restartPolicy",
 		"terminationGracePeriodSeconds", "securityContext.fsGroup",
-		"securityContext.runAsUser", "securityContext.runAsGroup", "securityContext.seLinuxOptions.*", "volumes.name", "volumes.hostPath.path", "volumes.hostPath.type",
+		"securityContext.runAsUser", "securityContext.runAsGroup", "securityContext.seLinuxOptions.*", "volumes.name",
+		"volumes.hostPath.path", "volumes.hostPath.type",
 		"volumes.secret.secretName", "volumes.configMap.name", "volumes.emptyDir.medium"} {
 		all = append(all, at+field)
 	}
 	for _, list := range []string{"containers.", "initContainers."} {
 		for _, field := range []string{"name", "image", "imagePullPolicy", "command", "args", "env.name", "env.value",
 			"env.valueFrom.fieldRef.fieldPath", "env.valueFrom.secretKeyRef.name", "env.valueFrom.secretKeyRef.key",
-			"env.valueFrom.configMapKeyRef.name", "env.valueFrom.configMapKeyRef.key", "ports.name", "ports.containerPort", "ports.hostPort", "ports.protocol", "resources.requests.*", "resources.limits.*",
+			"env.valueFrom.configMapKeyRef.name", "env.valueFrom.configMapKeyRef.key", "ports.name", "ports.containerPort",
+			"ports.hostPort", "ports.protocol", "resources.requests.*", "resources.limits.*",
 			"securityContext.privileged", "securityContext.runAsUser", "securityContext.runAsGroup",
 			"securityContext.capabilities.**", "securityContext.seLinuxOptions.*", "securityContext.readOnlyRootFilesystem",
 			"securityContext.allowPrivilegeEscalation", "securityContext.seccompProfile.type", "volumeMounts.name",

@@ -80,7 +80,10 @@ func eventIsOurs(f *doctor.Facts, e *corev1.Event, pods []corev1.Pod) bool {
 	case "Node":
 		return own || slices.Contains(nodeReasons, e.Reason)
 	case "Pod":
-		return slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Namespace == e.Namespace && p.Name == about.Name })
+		return slices.ContainsFunc(pods, func(p corev1.Pod) bool {
+			return p.Namespace == e.Namespace &&
+				p.Name == about.Name
+		})
 	}
 	return own || about.Kind == "DaemonSet" && f.DaemonSets.Find(func(d *appsv1.DaemonSet) bool {
 		return d.Namespace == e.Namespace && d.Name == about.Name

@@ -29,7 +29,8 @@ var secretName = regexp.MustCompile(`(?i)secret|token|passw|credential|private|k
 
 // ownVariable matches the variables of this project's programs. Others may have anything, such as a
 // proxy with its password.
-var ownVariable = regexp.MustCompile(`^((HPP|LP|MIGRATE|PV)_[A-Z_]+|COMPAT|DATADIR|PROVISION|NODE_NAME|POD_NAMESPACE|USE_NAMING_PREFIX)$`)
+var ownVariable = regexp.MustCompile(`^((HPP|LP|MIGRATE|PV)_[A-Z_]+|COMPAT|DATADIR|PROVISION|NODE_NAME|` +
+	`POD_NAMESPACE|USE_NAMING_PREFIX)$`)
 
 // redacted returns an object as YAML with the fields that are shown, and how many values are left out.
 func redacted(object any, apiVersion, kind string) (data []byte, dropped int, err error) {
@@ -113,7 +114,8 @@ var secrets = []struct {
 }{
 	{regexp.MustCompile(`://[^/\s@"']+@`), "://" + cut + "@"},
 	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}`), "$1 " + cut},
-	{regexp.MustCompile(`(?i)([a-z0-9_-]*(?:passw(?:or)?d|passphrase|token|secret|api[_-]?key|credentials?)["']?\s*[:=]\s*)["']?[^\s"',;&)]+`), "${1}" + cut},
+	{regexp.MustCompile(`(?i)([a-z0-9_-]*(?:passw(?:or)?d|passphrase|token|secret|api[_-]?key|credentials?)` +
+		`["']?\s*[:=]\s*)["']?[^\s"',;&)]+`), "${1}" + cut},
 }
 
 // inVolume matches a path in a directory of a volume: its files are a tenant's.
