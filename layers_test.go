@@ -165,7 +165,7 @@ func TestArrows(t *testing.T) {
 // elsewhere are the packages of this module that the plugin of kubectl may need, and what is below
 // controller/plugin: they build on the computers of people.
 var elsewhere = []string{"api/v1beta1", "cmd/kubectl-hpp", "controller/kube/contract", "controller/kube/events", "controller/kube/identity",
-	"controller/kube/live", "controller/kube/nodechoice", "controller/kube/permissions", "volume/diskid", "volume/fault", "volume/inspect", "volume/record", "volume/space"}
+	"controller/kube/live", "controller/kube/nodechoice", "controller/kube/permissions", "controller/kube/recovery", "volume/diskid", "volume/fault", "volume/inspect", "volume/record", "volume/space"}
 
 func TestPluginBuildsElsewhere(t *testing.T) {
 	for _, system := range []string{"darwin", "windows"} {

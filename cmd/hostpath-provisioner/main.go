@@ -8,6 +8,7 @@
 //	              lets one in at a time
 //	migrate.go    the command that prints the plan of the migration
 //	orphans.go    the commands that print volumes without a PV, bring one back, and remove one
+//	recover.go    the command that prints what brings all volumes back
 package main
 
 import (
@@ -49,6 +50,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return printPlan(ctx, args[1:], out)
 		case "orphans":
 			return runOrphans(ctx, args[1:], out)
+		case "recover":
+			return runRecover(ctx, args[1:], out)
 		case "unmount":
 			return unmountPool(ctx, args[1:], out)
 		case "version":

@@ -85,7 +85,7 @@ func answerNamed(w http.ResponseWriter, r *http.Request, do func(context.Context
 
 func answerOrphans(w http.ResponseWriter, r *http.Request, do func(context.Context) (any, error)) {
 	if !ofThisPod(r) {
-		http.Error(w, "from this pod only: kubectl exec ... -- /hostpath-provisioner orphans", http.StatusForbidden)
+		http.Error(w, "from this pod only: use the agent's commands in its container", http.StatusForbidden)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)

@@ -16,6 +16,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/localpath"
 	"kubevirt.io/hostpath-provisioner/controller/agent/migrate"
+	"kubevirt.io/hostpath-provisioner/controller/agent/recovery"
 	"kubevirt.io/hostpath-provisioner/controller/agent/monitor"
 	"kubevirt.io/hostpath-provisioner/controller/kube/httpserver"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -165,6 +166,7 @@ func (a *Agent) handler(gatherer prometheus.Gatherer) http.Handler {
 	next := httpserver.Handler(gatherer, a.checks())
 	if a.orphans != nil {
 		next = WithOrphans(a.orphans, a.pvs, next)
+		next = WithRecovery(&recovery.Planner{Client: a.client, Pools: a.pools, PVs: a.pvs}, next)
 	}
 	var plan func() migrate.Report
 	if a.migrator != nil {

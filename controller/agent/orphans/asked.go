@@ -108,7 +108,7 @@ func (o *Checker) Remove(ctx context.Context, n Named) error {
 // removeNamed carries out a request. Only Run calls it. If the caller left, the first read from the
 // API server fails.
 func (o *Checker) removeNamed(ctx context.Context, n Named) error {
-	pool, r, err := o.named(n)
+	pool, r, err := n.In(o.Pools)
 	if err != nil {
 		return err
 	}
@@ -131,9 +131,10 @@ func (o *Checker) removeNamed(ctx context.Context, n Named) error {
 	return nil
 }
 
-// named returns the volume that the caller read.
-func (o *Checker) named(n Named) (*volume.Pool, record.Record, error) {
-	for _, pool := range o.Pools.All() {
+// In returns the volume that the caller read. The error is an ErrNotFound if the pools have no such
+// volume, or another one of its name, an ErrNotReady if the pool is not offered.
+func (n Named) In(pools *volume.Pools) (*volume.Pool, record.Record, error) {
+	for _, pool := range pools.All() {
 		if pool.ID() != n.Pool || n.Pool == "" {
 			continue
 		}

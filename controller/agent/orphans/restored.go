@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -39,7 +40,7 @@ type Objects struct {
 // The error is an ErrNotFound if the record does not exist or is another volume's, an ErrNotReady
 // if the API server does not answer, and another one if no PV can bring the volume back now.
 func (o *Checker) Restored(ctx context.Context, n Named, from Restorer) (all Objects, err error) {
-	pool, r, err := o.named(n)
+	pool, r, err := n.In(o.Pools)
 	if err != nil {
 		return all, err
 	}
@@ -121,7 +122,7 @@ func (o *Checker) claimFor(ctx context.Context, r record.Record) (claim *corev1.
 		}
 	}
 	size := *resource.NewQuantity(cmp.Or(r.Bytes, unknownBytes), resource.BinarySI)
-	return &corev1.PersistentVolumeClaim{
+	claim = &corev1.PersistentVolumeClaim{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: cmp.Or(r.Owner.Namespace, metav1.NamespaceDefault),
 			Name: cmp.Or(name, pvOf(r))},
@@ -130,7 +131,9 @@ func (o *Checker) claimFor(ctx context.Context, r record.Record) (claim *corev1.
 			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: size}},
 			VolumeName:  pvOf(r),
 		},
-	}, false, nil
+	}
+	contract.Restore(claim, r.Claim)
+	return claim, false, nil
 }
 
 const (

@@ -20,9 +20,10 @@ import (
 // the PV and the claim get the first of the classes whose volumes are in the pool, preferably one
 // of the recorded policy. Restored changes the claim alone; its request is the capacity.
 //
-// A migrated volume gets the kind of PV that it had last, and another one that of the claim's
-// class. If neither is known, a hostPath PV takes precedence over a CSI PV, with which the kubelet
-// may change the group of files. The error is that of each kind of PV that was tried.
+// A migrated volume gets the kind of PV that it had last, which the journal of an open migration
+// has, and another one the recorded kind, or that of the claim's class. If none is known, a hostPath
+// PV takes precedence over a CSI PV, with which the kubelet may change the group of files. The error
+// is that of each kind of PV that was tried.
 func (p *PVs) Restored(pool *volume.Pool, v volume.Volume, claim *corev1.PersistentVolumeClaim,
 	classes []storagev1.StorageClass) (*corev1.PersistentVolume, error) {
 	if v.PV == "" {
@@ -34,6 +35,7 @@ func (p *PVs) Restored(pool *volume.Pool, v volume.Volume, claim *corev1.Persist
 		made := claim.DeepCopy()
 		made.Spec.StorageClassName = &sc.Name
 		pv := b.restored(v, pool, made, sc, p.At(pool))
+		contract.RestorePV(pv, v.Claim)
 		if err := b.wouldAccept(pv, pool, v); err != nil {
 			errs = append(errs, fmt.Errorf("as a PV of %s: %w", b.Provisioner, err))
 			continue
@@ -48,8 +50,10 @@ func (p *PVs) Restored(pool *volume.Pool, v volume.Volume, claim *corev1.Persist
 func (p *PVs) backendsFor(v volume.Volume, claim *corev1.PersistentVolumeClaim,
 	classes []storagev1.StorageClass) []*backend {
 	first := func(*backend) bool { return false }
-	if m := v.Migration.Finished(); m != nil {
-		first = func(b *backend) bool { return b.IsCSI == (m.To == "csi") }
+	if isCSI, known := lastKind(v.Migration); known {
+		first = func(b *backend) bool { return b.IsCSI == isCSI }
+	} else if v.Claim != nil && p.backendNamed(v.Claim.Provisioner) != nil {
+		first = func(b *backend) bool { return b.Provisioner == v.Claim.Provisioner }
 	} else if i := slices.IndexFunc(classes, func(sc storagev1.StorageClass) bool {
 		return sc.Name == contract.Of(claim)
 	}); i >= 0 {
@@ -60,13 +64,28 @@ func (p *PVs) backendsFor(v volume.Volume, claim *corev1.PersistentVolumeClaim,
 	return append(preferred, others...)
 }
 
+// lastKind returns the kind of PV that a migrated volume had last: the new one from the cutover on,
+// when the old one may be gone, and before that the old one.
+func lastKind(m *record.Migration) (isCSI, known bool) {
+	switch {
+	case m == nil:
+		return false, false
+	case m.Step != record.MigrationPrepared:
+		return m.To == "csi", true
+	case m.Before != nil:
+		return lastKind(m.Before)
+	}
+	return m.To != "csi", true
+}
+
 // classOf returns the claim's class, or the first of those whose volumes may be in the pool. A
 // class that does not exist has a provisioner alone, and the claim's name for it.
 func (b *backend) classOf(pool *volume.Pool, claim *corev1.PersistentVolumeClaim, classes []storagev1.StorageClass,
 	policy string) *storagev1.StorageClass {
 	name := contract.Of(claim)
+	chosen := name != "" || claim.Spec.StorageClassName != nil
 	found := slices.DeleteFunc(slices.Clone(classes), func(sc storagev1.StorageClass) bool {
-		return sc.Provisioner != b.Provisioner || sc.Name != name && (name != "" || !b.mayUse(pool, sc))
+		return sc.Provisioner != b.Provisioner || chosen && sc.Name != name || !chosen && !b.mayUse(pool, sc)
 	})
 	if len(found) == 0 {
 		none := &storagev1.StorageClass{Provisioner: b.Provisioner}
@@ -106,7 +125,7 @@ func (b *backend) restored(v volume.Volume, pool *volume.Pool, claim *corev1.Per
 	}
 	pv := contract.CSIPV(v.PV, v.Name, pool.Name(), claim, sc, at, policy)
 	pv.Annotations[contract.AnnProvisionedBy] = b.Provisioner
-	if v.Migration.Finished() != nil {
+	if _, migrated := lastKind(v.Migration); migrated {
 		pv.Spec.CSI.FSType = "" // as in contract.MigratedCSIPV
 	}
 	return pv

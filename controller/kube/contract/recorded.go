@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -33,4 +34,40 @@ func Recorded(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) 
 		}
 	}
 	return c.Bounded()
+}
+
+// Restore gives a claim that is made again what was recorded of the former one: class, access modes,
+// request, labels and annotations. It does nothing without a record of it, and sets nothing that the
+// record omits.
+func Restore(claim *corev1.PersistentVolumeClaim, c *record.Claim) {
+	if c == nil {
+		return
+	}
+	if class := c.Class; !slices.Contains(c.Omitted, "class") {
+		claim.Spec.StorageClassName = &class // "" too, or admission adds the default class
+	}
+	if len(c.AccessModes) > 0 {
+		claim.Spec.AccessModes = nil
+		for _, mode := range c.AccessModes {
+			claim.Spec.AccessModes = append(claim.Spec.AccessModes, corev1.PersistentVolumeAccessMode(mode))
+		}
+	}
+	if c.Request > 0 {
+		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(c.Request, resource.BinarySI)}
+	}
+	claim.Labels, claim.Annotations = maps.Clone(c.Labels), maps.Clone(c.Annotations)
+}
+
+// RestorePV gives a PV that is made again what was recorded of the former one and its class may not
+// have, or have otherwise: mount options, and the filesystem type of the same provisioner's.
+func RestorePV(pv *corev1.PersistentVolume, c *record.Claim) {
+	if c == nil {
+		return
+	}
+	if !slices.Contains(c.Omitted, "mountOptions") {
+		pv.Spec.MountOptions = slices.Clone(c.MountOptions)
+	}
+	if pv.Spec.CSI != nil && pv.Spec.CSI.Driver == c.Provisioner && !slices.Contains(c.Omitted, "fsType") {
+		pv.Spec.CSI.FSType = c.FSType
+	}
 }

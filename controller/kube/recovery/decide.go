@@ -1,0 +1,165 @@
+package recovery
+
+import (
+	"fmt"
+	"path"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+)
+
+// Facts are what the API server has of the names in a volume's record, as one client read it.
+type Facts struct {
+	Here      string                        // the UID of the cluster; "" if it is not known
+	PV        *corev1.PersistentVolume      // of the recorded name; nil if there is none
+	Claim     *corev1.PersistentVolumeClaim // of Target; nil if there is none
+	Namespace *corev1.Namespace             // of Target; nil if there is none
+	// Unread is why Namespace was not read, "" if it was. The agent may not read it.
+	Unread string
+	// Other is the name of a PV that was made for Claim; "" if there is none.
+	Other string
+}
+
+// Options are what a person says about records that name another cluster or another tenant.
+type Options struct {
+	// FromCluster is the UID of the cluster that was lost.
+	FromCluster string `json:"fromCluster,omitempty"`
+	// ToNamespace gets the claims in place of the recorded namespace.
+	ToNamespace string `json:"toNamespace,omitempty"`
+}
+
+// Target returns the namespace of the volume's claim.
+func (o Options) Target(v Volume) string {
+	if o.ToNamespace != "" && v.Namespace != "" {
+		return o.ToNamespace
+	}
+	return v.Namespace
+}
+
+// Decide returns what becomes of a volume. What is not known leaves it.
+func Decide(v Volume, f Facts, o Options) Finding {
+	if v.Problem == "" && isBound(v, f) {
+		return Finding{Verdict: There}
+	}
+	for _, check := range []func(Volume, Facts, Options) string{ofRecord, ofCluster, ofNamespace, ofPV, ofClaim} {
+		if why := check(v, f, o); why != "" {
+			return Finding{Verdict: Left, Why: why}
+		}
+	}
+	made := Finding{Verdict: Made, PVWrite: f.PV == nil}
+	switch {
+	case f.Claim == nil:
+		made.ClaimWrite = CreateClaim
+	case f.Claim.Spec.VolumeName == "":
+		made.ClaimWrite = NameVolume
+	}
+	return made
+}
+
+// isBound reports whether the volume's PV and a claim are Bound to each other.
+func isBound(v Volume, f Facts) bool {
+	return f.PV != nil && names(f.PV, v) && f.PV.DeletionTimestamp == nil && f.PV.Status.Phase == corev1.VolumeBound &&
+		f.Claim != nil && contract.ClaimUID(f.PV) == string(f.Claim.UID) && f.Claim.Spec.VolumeName == f.PV.Name
+}
+
+// names reports whether a PV names the volume.
+func names(pv *corev1.PersistentVolume, v Volume) bool {
+	directory := path.Base(contract.DirectoryOf(pv))
+	if pv.Spec.CSI != nil {
+		directory = pv.Spec.CSI.VolumeHandle
+	}
+	pool := pv.Annotations[contract.AnnPool]
+	return directory == v.Name && (pool == "" || pool == v.PoolUUID)
+}
+
+func ofRecord(v Volume, _ Facts, _ Options) string {
+	switch {
+	case v.Problem != "":
+		return v.Problem
+	case v.Namespace == "" || v.Claim == "":
+		return "namespace or name of its claim is not known: edit what `orphans show` prints, and apply it"
+	}
+	return ""
+}
+
+func ofCluster(v Volume, f Facts, o Options) string {
+	switch {
+	case v.Cluster == "":
+		return "its record names no cluster: edit what `orphans show` prints, and apply it"
+	case v.Cluster == o.FromCluster || v.Cluster == f.Here:
+		return ""
+	case f.Here == "":
+		return "the identity of this cluster is not known (read namespace kube-system)"
+	}
+	return fmt.Sprintf("it was recorded in another cluster: if that one is lost, use --from-cluster=%s", v.Cluster)
+}
+
+func ofNamespace(v Volume, f Facts, o Options) string {
+	target, ns := o.Target(v), f.Namespace
+	switch {
+	case f.Unread != "":
+		return "" // the caller notes it, or leaves the volume
+	case ns == nil:
+		return fmt.Sprintf("namespace %s does not exist: create it, or use --to-namespace", target)
+	case ns.DeletionTimestamp != nil:
+		return fmt.Sprintf("namespace %s is being deleted", target)
+	case o.ToNamespace != "", v.Cluster == o.FromCluster && v.Cluster != f.Here:
+		return ""
+	case ns.CreationTimestamp.After(v.Created):
+		return fmt.Sprintf("namespace %s was created at %s, after the volume (%s), and may be of another tenant: if it is not, use "+
+			"-n %s --to-namespace=%s", target, ns.CreationTimestamp.UTC().Format(time.RFC3339), v.Created.UTC().Format(time.RFC3339),
+			target, target)
+	}
+	return ""
+}
+
+func ofPV(v Volume, f Facts, o Options) string {
+	pv := f.PV
+	if pv == nil {
+		return ""
+	}
+	ref := pv.Spec.ClaimRef
+	switch {
+	case !names(pv, v):
+		return fmt.Sprintf("PV %s exists and names another volume", pv.Name)
+	case pv.DeletionTimestamp != nil:
+		return fmt.Sprintf("PV %s is being deleted", pv.Name)
+	case contract.Released(pv):
+		return fmt.Sprintf("PV %s is %s, and its claim was another: to use it, kubectl patch pv %s -p "+
+			`'{"spec":{"persistentVolumeReclaimPolicy":"Retain","claimRef":{"uid":null,"resourceVersion":null}}}'`+
+			", and recover again (docs/operations.md, Apply saved PVs again)", pv.Name, pv.Status.Phase, pv.Name)
+	case ref == nil:
+		return fmt.Sprintf("PV %s exists and names no claim: create the claim with volumeName %s", pv.Name, pv.Name)
+	case ref.Namespace != o.Target(v) || ref.Name != v.Claim:
+		return fmt.Sprintf("PV %s exists and is for claim %s/%s", pv.Name, ref.Namespace, ref.Name)
+	case ref.UID != "" && (f.Claim == nil || f.Claim.UID != ref.UID):
+		return fmt.Sprintf("PV %s exists and is for a claim with UID %s, which is gone: it will be Released", pv.Name, ref.UID)
+	}
+	return ""
+}
+
+func ofClaim(v Volume, f Facts, o Options) string {
+	claim := f.Claim
+	if claim == nil {
+		return ""
+	}
+	name := o.Target(v) + "/" + v.Claim
+	switch {
+	case claim.DeletionTimestamp != nil:
+		return fmt.Sprintf("claim %s is being deleted", name)
+	case claim.Spec.VolumeName == v.PVName:
+		return ""
+	case claim.Spec.VolumeName != "":
+		return fmt.Sprintf("claim %s has another volume, PV %s", name, claim.Spec.VolumeName)
+	}
+	pv := f.PV
+	if pv == nil && v.Objects != nil {
+		pv = v.Objects.PV
+	}
+	if why := unfit(claim, pv, f.Other); why != "" {
+		return fmt.Sprintf("claim %s waits for a volume, and must not get this one: %s", name, why)
+	}
+	return ""
+}
