@@ -78,6 +78,10 @@ func (c *Controller) Provision(ctx context.Context,
 		topic, message := claims.AnnotationIgnored(contract.Of(o.PVC))
 		c.Events.Note(ctx, events.Claim(o.PVC), topic, events.AnnotationIgnored, message)
 	}
+	if keys := contract.Ignored(o.StorageClass); len(keys) > 0 { // one event for all claims and agents
+		c.Events.Note(ctx, events.Class(o.StorageClass), "parameters", events.ParameterIgnored, fmt.Sprintf(
+			"the parameters %q of this class have no effect: are they misspelt, or of another provisioner?", keys))
+	}
 	if message := c.noQuota(pool, v); message != "" {
 		c.Events.Warn(ctx, events.Claim(o.PVC), "no quota", events.QuotaNotEnforced, message)
 	}

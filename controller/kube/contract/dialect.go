@@ -31,12 +31,17 @@ type Dialect struct {
 	// PathParameter is the class parameter that names the parent of new directories, if any.
 	PathParameter string
 
+	// parameters are the class parameters of the provisioner besides those of known.
+	parameters []string
 	// directories returns the provisioner's names of a directory. New directories get the first.
 	directories func(pv string, claim *corev1.ObjectReference) []string
 	// annotations are those of its PVs, except AnnProvisionedBy.
 	annotations []annotation
 	// unpinned accepts PVs without node affinity. New PVs have one.
 	unpinned bool
+	// pinsElse is set if the provisioner can pin PVs by another label than the hostname. No agent
+	// serves these.
+	pinsElse bool
 	// local accepts PVs with a local path instead of a hostPath.
 	local bool
 	// naming returns the name of new directories of a class; nil for the first of
@@ -95,6 +100,12 @@ func (d *Dialect) Names(pv *corev1.PersistentVolume, at Place) bool {
 			return a.accepts(pv, at)
 		}
 	}
+	if d.pinsElse && otherAffinity(pv) != "" {
+		// Only an optional annotation names the node of a PV that the agent refuses with words.
+		return slices.ContainsFunc(d.annotations, func(a annotation) bool {
+			return a.node && pv.Annotations[a.key] != "" && a.accepts(pv, at)
+		})
+	}
 	return d.IsUnpinned(pv) || at.IsNamed(Hostname(pv))
 }
 
@@ -137,6 +148,10 @@ func (d *Dialect) Validate(pv *corev1.PersistentVolume, at Place) (path string, 
 		if !a.node && !a.accepts(pv, at) {
 			return "", fmt.Errorf("annotation %s is %q, not %q", a.key, pv.Annotations[a.key], a.values(at)[0])
 		}
+	}
+	if key := otherAffinity(pv); d.pinsElse && key != "" {
+		return "", fmt.Errorf("its node affinity requires the label %s, by the parameter %s of its class, and the agent serves "+
+			"%s alone; the provisioner that made the PV deletes its volume", key, affinityParameter, corev1.LabelHostname)
 	}
 	if !d.IsUnpinned(pv) && Hostname(pv) == "" {
 		return "", fmt.Errorf("its node affinity is not just %s=%s", corev1.LabelHostname, at.Hostname)

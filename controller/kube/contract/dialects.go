@@ -51,17 +51,19 @@ var others = []Dialect{
 		Provisioner:   LocalPathProvisioner,
 		Setting:       "local-path",
 		Modes:         []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadWriteOncePod},
-		PathParameter: "nodePath",
+		PathParameter: pathParameter,
+		parameters:    []string{pathParameter, patternParameter, affinityParameter, unsafeParameter},
 		directories: func(pv string, claim *corev1.ObjectReference) []string {
 			// Versions before v0.0.13 named a directory after the PV alone.
 			return []string{truncate(pv+"_"+claim.Namespace+"_"+claim.Name, maxDirectory), pv}
 		},
 		annotations: []annotation{{key: "local.path.provisioner/selected-node", values: Place.names, node: true,
 			optional: true}},
-		local:  true,
-		check:  checkLocalPath,
-		source: localPathSource,
-		naming: patternNaming,
+		local:    true,
+		pinsElse: true,
+		check:    checkLocalPath,
+		source:   localPathSource,
+		naming:   patternNaming,
 	},
 }
 

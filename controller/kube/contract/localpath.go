@@ -10,6 +10,11 @@ import (
 
 // Names of the local-path provisioner. They do not change.
 const (
+	// pathParameter is the class parameter that names one of the node's paths.
+	pathParameter = "nodePath"
+	// unsafeParameter lets the local-path provisioner execute any patternParameter, and has no effect
+	// here: no template is executed.
+	unsafeParameter = "allowUnsafePathPattern"
 	// patternParameter is the class parameter that names directories, a template.
 	patternParameter = "pathPattern"
 	// These are mode, owner and group of the directory, as templates; numbers are served.

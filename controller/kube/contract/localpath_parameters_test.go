@@ -43,3 +43,51 @@ func TestLocalPathParameters(t *testing.T) {
 		}
 	}
 }
+
+// A PV of a class with nodeAffinityKey names its node by an optional annotation alone. The agent of
+// that node refuses it, with words, and no other agent does.
+func TestPVPinnedByAnotherLabel(t *testing.T) {
+	all, err := ParseCompat("local-path")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &all[0]
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data", UID: "u"}}
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "local-path"}, Provisioner: d.Provisioner}
+	at, other := Place{Node: "node-1", Hostname: "host-1"}, Place{Node: "node-2", Hostname: "host-2"}
+	pv := d.PV("pvc-u", "/opt/local-path-provisioner/pvc-u_ns_data", claim, class, at, corev1.PersistentVolumeReclaimDelete)
+	pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0] = corev1.NodeSelectorRequirement{
+		Key: "example.com/machine-id", Operator: corev1.NodeSelectorOpIn, Values: []string{"4c4c4544"}}
+	if !d.Names(pv, at) || d.Names(pv, other) {
+		t.Errorf("named here %v, elsewhere %v", d.Names(pv, at), d.Names(pv, other))
+	}
+	if _, err := d.Validate(pv, at); err == nil || !strings.Contains(err.Error(), "example.com/machine-id") ||
+		!strings.Contains(err.Error(), "deletes its volume") {
+		t.Errorf("%v", err)
+	}
+	delete(pv.Annotations, "local.path.provisioner/selected-node")
+	if d.Names(pv, at) {
+		t.Error("without an annotation it names no node")
+	}
+	own := Own(false)
+	if own.Names(pv, at) {
+		t.Error("another dialect has no such parameter")
+	}
+}
+
+// Parameters that have no effect are named, and those that have one are not.
+func TestIgnoredParameters(t *testing.T) {
+	parameters := map[string]string{"userPattern": "1000", "nodePath": "/a", "pathPattern": "{{.PVName}}", "nodeAffinityKey": "x",
+		"allowUnsafePathPattern": "true", "mode": "0700", "csi.storage.k8s.io/fstype": "xfs", "quotas": "required", "Mode": "0700"}
+	for provisioner, want := range map[string]string{
+		LocalPathProvisioner: "Mode quotas",
+		HostPathProvisioner:  "Mode allowUnsafePathPattern nodeAffinityKey nodePath pathPattern quotas",
+		CSIProvisioner:       "", // Parse refuses them
+		"example.com/other":  "",
+	} {
+		c := &storagev1.StorageClass{Provisioner: provisioner, Parameters: parameters}
+		if got := strings.Join(Ignored(c), " "); got != want {
+			t.Errorf("%s: %q, want %q", provisioner, got, want)
+		}
+	}
+}

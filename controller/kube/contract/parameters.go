@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -69,13 +70,15 @@ type Parameters struct {
 	Spec record.Spec
 }
 
-// known lists the keys that have an effect, the sources in which they have it, and
-// their parsers. A parser returns the accepted values if it refuses the text.
-var known = []struct {
+type knownKey struct {
 	key   string
 	in    Source
 	parse func(p *Parameters, text string) (want string)
-}{
+}
+
+// known lists the keys that have an effect, the sources in which they have it, and
+// their parsers. A parser returns the accepted values if it refuses the text.
+var known = []knownKey{
 	{StoragePool, CSIClass | CSIRequest | InlineVolume,
 		func(p *Parameters, text string) string { p.Pool = text; return "" }},
 	{FSType, CSIClass, func(p *Parameters, text string) string { p.FSType = cmp.Or(text, DefaultFSType); return "" }},
@@ -145,6 +148,23 @@ func (s Source) checkKeys(given map[string]string) error {
 		also = " and all that begin with " + KubernetesPrefix
 	}
 	return fmt.Errorf("unknown %ss %q; known are %q%s", s.noun(), unknown, keys, also)
+}
+
+// Ignored returns the parameters of a class that have no effect, sorted: those of a dialect that are
+// misspelt, or of another provisioner. Parse refuses such parameters of classes of the CSI driver.
+func Ignored(c *storagev1.StorageClass) (keys []string) {
+	d := DialectOf(c.Provisioner)
+	if d == nil {
+		return nil
+	}
+	for key := range c.Parameters {
+		if !strings.HasPrefix(key, KubernetesPrefix) && !slices.Contains(d.parameters, key) &&
+			!slices.ContainsFunc(known, func(k knownKey) bool { return k.key == key && k.in&HostPathClass != 0 }) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 func (s Source) noun() string {

@@ -106,6 +106,21 @@ func Hostname(pv *corev1.PersistentVolume) string { return onlyValue(pv, corev1.
 // topology key, "" if the affinity is anything else. That of a CSI PV is one node.
 func TopologyOf(pv *corev1.PersistentVolume) string { return onlyValue(pv, TopologyNode) }
 
+// otherAffinity returns the label of which the PV's affinity requires one value and nothing else, ""
+// if that is the hostname or the affinity is anything else.
+func otherAffinity(pv *corev1.PersistentVolume) string {
+	a := pv.Spec.NodeAffinity
+	if a == nil || a.Required == nil || len(a.Required.NodeSelectorTerms) != 1 ||
+		len(a.Required.NodeSelectorTerms[0].MatchExpressions) != 1 {
+		return ""
+	}
+	key := a.Required.NodeSelectorTerms[0].MatchExpressions[0].Key
+	if key == corev1.LabelHostname || onlyValue(pv, key) == "" {
+		return ""
+	}
+	return key
+}
+
 // onlyValue returns the value of the label if the PV's affinity requires one value
 // of this label and nothing else, and otherwise "".
 func onlyValue(pv *corev1.PersistentVolume, label string) string {

@@ -27,6 +27,7 @@ const (
 	OriginalRunning         = "OriginalRunning"
 	OrphansFound            = "OrphansFound"
 	OrphansRemoved          = "OrphansRemoved"
+	ParameterIgnored        = "ParameterIgnored"
 	PoolMoved               = "PoolMoved"
 	PoolNotReady            = "PoolNotReady"
 	PoolReady               = "PoolReady"
@@ -88,6 +89,9 @@ var reasons = []Reason{
 		When: "the claim has the annotation `kubevirt.io/provisionOnNode` and a class of the CSI driver, for which the " +
 			"scheduler chooses the node once a pod uses the claim",
 		Action: "remove the annotation, or use a class of the hostPath provisioner"},
+	{Name: ParameterIgnored, Type: "Normal", Object: "StorageClass",
+		When:   "a class of a provisioner of hostPath PVs has parameters that have no effect, and a claim of it was served",
+		Action: "correct a misspelt parameter: a class cannot be edited, so create another one; otherwise none"},
 	{Name: NodeGone, Type: "Normal", Object: "claim",
 		When: "the scheduler had chosen a node that does not exist any more; the operator, or an agent, removes the choice"},
 	{Name: QuotaNotEnforced, Type: "Warning", Object: "claim",
@@ -182,7 +186,7 @@ var reasons = []Reason{
 		Action: "correct what the message names; see [raw-disks.md](../raw-disks.md)"},
 	{Name: DeviceConfigDiffers, Type: "Warning", Object: "PV",
 		When:   "the ConfigMap would make the PV of a disk otherwise; the PV stays until its claim is deleted",
-		Action: "none if this is intended; otherwise delete the claim, or change the ConfigMap back"},
+		Action: "none if this is intended; otherwise change the ConfigMap back. The PV is made otherwise once its claim has gone"},
 	{Name: DeviceRefused, Type: "Warning", Object: "node",
 		When:   "a disk without a PV carries data; it is not wiped and not offered",
 		Action: "set `existing: wipe` in the ConfigMap, wipe the disk by hand, or leave it out of the ConfigMap's filter"},
@@ -203,7 +207,7 @@ var reasons = []Reason{
 		When: "a disk is wiped and verified"},
 	{Name: DeviceGone, Type: "Warning", Object: "PV",
 		When:   "the device of a PV with a claim is gone",
-		Action: "attach the disk again, or delete the claim and the PV"},
+		Action: "attach the disk again: the data is on it. Only with a disk that is lost for good may claim and PV go"},
 	{Name: DeviceWithdrawn, Type: "Normal", Object: "PV",
 		When: "the PV of a disk had no claim and is deleted: the device or its node is gone, its node offers none any more, or " +
 			"another program of the host uses the disk"},

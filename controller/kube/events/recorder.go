@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -188,6 +189,13 @@ func Claim(c *corev1.PersistentVolumeClaim) corev1.ObjectReference {
 // PV returns the reference of an event to a PV.
 func PV(pv *corev1.PersistentVolume) corev1.ObjectReference {
 	return reference("PersistentVolume", "", pv.Name, pv.UID, pv.ResourceVersion)
+}
+
+// Class returns the reference of an event to a class.
+func Class(c *storagev1.StorageClass) corev1.ObjectReference {
+	r := reference("StorageClass", "", c.Name, c.UID, c.ResourceVersion)
+	r.APIVersion = "storage.k8s.io/v1"
+	return r
 }
 
 // Node returns the reference of an event to a node. As in the kubelet's events, the
