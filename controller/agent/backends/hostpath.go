@@ -135,7 +135,7 @@ func (h hostPath) Marks(pv *corev1.PersistentVolume) identity.PV {
 	all.Unpinned = h.IsUnpinned(pv)
 	for _, m := range h.NodeAnnotations(pv, here) {
 		all.Annotations = append(all.Annotations, identity.Name{
-			Mark: "annotation " + m.Key, Value: m.Value, Own: m.Own, Host: h.Provisioner != contract.HostPathProvisioner,
+			Mark: "annotation " + m.Key, Value: m.Value, Own: m.Own, Host: m.Host,
 		})
 	}
 	return all

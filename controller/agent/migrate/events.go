@@ -3,6 +3,8 @@ package migrate
 import (
 	"context"
 	"fmt"
+	"strings"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
@@ -48,12 +50,28 @@ func (m *Migrator) unreadable(ctx context.Context, f candidate) {
 func (m *Migrator) halted(ctx context.Context, j *job, why string) {
 	message := fmt.Sprintf("node %s: the migration to a %s PV stopped: %s; it continues when the cause is gone", m.Node,
 		backend(j.to), why)
+	topic := "stopped " + string(j.old.UID) + cause(why)
 	if claim, err := m.claim(ctx, j.new, true); err == nil && claim != nil {
-		m.Events.Warn(ctx, events.Claim(claim), "stopped "+string(j.old.UID), events.MigrationStopped, message)
+		m.Events.Warn(ctx, events.Claim(claim), topic, events.MigrationStopped, message)
 	}
 	if pv, err := live.PV(ctx, m.Client, j.old.Name); err == nil && pv != nil {
-		m.Events.Warn(ctx, events.PV(pv), "stopped "+string(j.old.UID), events.MigrationStopped, message)
+		m.Events.Warn(ctx, events.PV(pv), topic, events.MigrationStopped, message)
 	}
+}
+
+// causes bounds the events of one migration in an hour: what a webhook answers may have any words.
+const causes = 16
+
+// cause returns the part of a topic that differs for another cause, and not for another number in
+// the words of the same one. An event of a topic is recorded once an hour.
+func cause(why string) string {
+	words := strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return -1
+		}
+		return r
+	}, why)
+	return fmt.Sprintf(" %d", events.Hash(words)%causes)
 }
 
 func backend(to string) string {

@@ -59,8 +59,8 @@ type annotation struct {
 	key string
 	// values returns the accepted values. New PVs get the first.
 	values func(Place) []string
-	// node is set if the value names the PV's node.
-	node bool
+	// node is set if the value names the PV's node, host if it may do so by a hostname.
+	node, host bool
 	// optional is set if some PVs of the provisioner lack the annotation.
 	optional bool
 }
@@ -115,7 +115,8 @@ func (d *Dialect) NodeAnnotations(pv *corev1.PersistentVolume, at Place) (all []
 	for _, a := range d.annotations {
 		if a.node {
 			value := pv.Annotations[a.key]
-			all = append(all, NodeMark{Key: a.key, Value: value, Own: value != "" && slices.Contains(a.values(at), value)})
+			all = append(all, NodeMark{Key: a.key, Value: value, Own: value != "" && slices.Contains(a.values(at), value),
+				Host: a.host})
 		}
 	}
 	return all
@@ -125,6 +126,7 @@ func (d *Dialect) NodeAnnotations(pv *corev1.PersistentVolume, at Place) (all []
 type NodeMark struct {
 	Key, Value string
 	Own        bool
+	Host       bool // the value may be a hostname, and not the name of a Node
 }
 
 // IsUnpinned reports whether a PV has no node affinity and its provisioner writes none.

@@ -44,7 +44,7 @@ var others = []Dialect{
 		directories: func(pv string, claim *corev1.ObjectReference) []string {
 			return []string{Directory(pv, claim.Namespace+"-"+claim.Name, true)}
 		},
-		annotations: []annotation{{key: AnnIdentity, values: Place.names, node: true}},
+		annotations: []annotation{{key: AnnIdentity, values: Place.names, node: true, host: true}},
 		unpinned:    true,
 	},
 	{
