@@ -34,6 +34,7 @@ type Result struct {
 	Simulated  time.Duration // time in the cluster
 	Took       time.Duration
 	Requests   int
+	Sent       map[string]int // requests by program and what it asked for: "agent/node-01 get nodes"
 }
 
 // Progress counts the minutes of all runs of this process. It stands still if a clock does.
@@ -114,8 +115,11 @@ func (r Run) Simulate(base string) Result {
 		w.judge.bytes()
 	}
 	result.Violations, result.Trace, result.Simulated, result.Took = causes(w.judge.violations()), w.trace, time.Since(w.began), kernelNow().Sub(began)
-	for _, n := range w.API.Counts() {
+	result.Sent = map[string]int{}
+	for what, n := range w.API.Counts() {
 		result.Requests += n
+		who, request, _ := strings.Cut(what, " ")
+		result.Sent[program(who)+" "+request] += n
 	}
 	if len(result.Violations) > 0 || r.Words != nil {
 		result.Trace = append(result.Trace, w.state()...)

@@ -152,7 +152,7 @@ func TestPermissionsAreUsed(t *testing.T) {
 			o := harness.Options{CSI: test.mode}
 			pod := s.AgentPod(node, test.account)
 			o.Kubeconfig = s.PodKubeconfig(pod)
-			o.Env = []string{"POD_NAME=" + pod.Name}
+			o.Env = []string{"POD_NAME=" + pod.Name, "POD_NAMESPACE=" + harness.Namespace}
 			if test.mode != "" {
 				o.DataDir = harness.Datadir(harness.LocalPool, node.Pool)
 			}
