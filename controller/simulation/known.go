@@ -13,7 +13,6 @@ var known = []struct{ rule, text, why string }{
 	{"ROLLOUT", "", "an agent is ready only if its pools are: that of a pool that moves to another path waits for the agents that wait for it"},
 	{"STUCK", "and nothing knows it", "a holder ends, unmounted, when the pods of an absent Node are gone, and its machine runs on; or by force, which the record knows"},
 	{"STUCK", "and no pool is to be there", "a pvcTemplate that is removed leaves its holder; or the disk waits for agents that a rollout does not replace"},
-	{"BUSY", "get configmaps", "what is kept for volumes is read and listed again at every pass"},
 }
 
 // Known says which defect a violation is that is known already, "" if it is new.

@@ -18,7 +18,6 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
-	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
 	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
@@ -26,9 +25,6 @@ import (
 
 // forceAnnotation is the annotation with which a resource is deleted although volumes are in use.
 const forceAnnotation = "hostpathprovisioner.kubevirt.io/force-deletion"
-
-// checkInterval is how often a resource that waits for volumes is checked.
-var checkInterval = timing.Scaled(10 * time.Second)
 
 // delete removes the objects of a resource that is deleted, once no volume is in use: the DaemonSet
 // and its pods first, the CSIDriver last. Until then the agents stay. It never touches data. A
@@ -50,14 +46,14 @@ func (r *Reconciler) delete(ctx context.Context, cr *v1beta1.HostPathProvisioner
 			return reconcile.Result{}, err
 		}
 		if len(used) > 0 {
-			return reconcile.Result{RequeueAfter: checkInterval}, r.waitForVolumes(ctx, cr, used)
+			return reconcile.Result{RequeueAfter: r.pace(checkInterval, used)}, r.waitForVolumes(ctx, cr, used)
 		}
 	}
 	left, err := r.removeAll(ctx, cr, "DaemonSet")
 	if left != "" && err == nil {
 		var waits []string
 		if waits, err = r.agentsThatEnd(ctx); err == nil && len(waits) > 0 {
-			return reconcile.Result{RequeueAfter: time.Second},
+			return reconcile.Result{RequeueAfter: r.pace(time.Second, waits)},
 				r.show(ctx, cr, verdict{reason: "AgentsEnding", message: "waits for agents to end: " + events.Names(waits, listed)})
 		}
 		// only agents of nodes that do not answer are left: nothing can end them, and the DaemonSet goes with their nodes
@@ -71,7 +67,7 @@ func (r *Reconciler) delete(ctx context.Context, cr *v1beta1.HostPathProvisioner
 		left, err = r.removeRest(ctx, cr, held)
 	}
 	if err != nil || left != "" {
-		return reconcile.Result{RequeueAfter: time.Second}, err
+		return reconcile.Result{RequeueAfter: r.pace(time.Second, left)}, err
 	}
 	return reconcile.Result{}, r.removeFinalizer(ctx, cr)
 }

@@ -87,6 +87,32 @@ func TestRetainedPoolIsCountedSeldom(t *testing.T) {
 	}
 }
 
+// What keeps a pass from its end for long is looked at rarely: volumes that keep a pool, and those that
+// keep a resource that is deleted.
+func TestLongWaits(t *testing.T) {
+	w := contend(t, pvIn("pv-1", "a"))
+	w.pass()
+	cr := &v1beta1.HostPathProvisioner{ObjectMeta: metav1.ObjectMeta{Name: "hpp"}}
+	for _, what := range []string{"a pool that is removed", "a resource that is deleted"} {
+		if strings.Contains(what, "pool") {
+			w.change(cr, "user", func() { cr.Spec.StoragePools = []v1beta1.StoragePool{{Name: "b", Path: "/b"}} })
+		} else if err := w.c.Delete(t.Context(), cr); err != nil {
+			t.Fatal(err)
+		}
+		looks, first := 0, w.pass().RequeueAfter
+		for until := w.now.Add(2 * time.Hour); w.now.Before(until); looks++ {
+			pause := w.pass().RequeueAfter
+			if pause <= 0 || pause > longestInterval {
+				t.Fatalf("%s: the next look is after %s", what, pause)
+			}
+			w.now = w.now.Add(pause)
+		}
+		if first != checkInterval || looks > 90 {
+			t.Errorf("%s: first after %s, and %d looks in two hours", what, first, looks)
+		}
+	}
+}
+
 // An API server that does not answer for a moment degrades nothing. One that does not for long
 // does, and so does another error at once.
 func TestErrorsThatPass(t *testing.T) {

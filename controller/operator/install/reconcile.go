@@ -61,6 +61,8 @@ type Reconciler struct {
 	troubledSince time.Time
 	// missingSince is since when agents were missing as they were judged last.
 	missingSince time.Time
+	// waits is what the last pass waited for.
+	waits waiting
 }
 
 // New returns a reconciler that has done nothing yet. The applier writes through the client.
@@ -126,7 +128,8 @@ func (r *Reconciler) install(ctx context.Context, cr *v1beta1.HostPathProvisione
 	if !a.Counting {
 		err = r.writeStatus(ctx, cr, r.judge(cr, l, a))
 	}
-	return soonest(l.again(), l.claims.Again, a.again(), r.Applier.Again()), err
+	polls := r.pace(soonest(l.again(), l.claims.Again, a.again()), l.Retained, l.Leaving(), l.without, l.claims.Left, a.waiting, a.counts())
+	return soonest(polls, r.Applier.Again()), err
 }
 
 // applyAgents brings the agents and the disks of their pools to what the resource asks for:
