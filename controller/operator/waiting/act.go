@@ -3,6 +3,7 @@ package waiting
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -13,6 +14,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/controller/kube/nodechoice"
+	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 )
 
 // Topics of the events that agents do not record.
@@ -20,6 +22,7 @@ const (
 	topicNoAgent       = "no agent"
 	topicAgentNotReady = "agent not ready"
 	topicNotReady      = "node not ready"
+	topicNotServed     = "not served"
 )
 
 // absence is why the agent of a node serves no claim. It is the zero value if the agent is ready.
@@ -77,8 +80,9 @@ func (r *Reconciler) warn(ctx context.Context, claim *corev1.PersistentVolumeCla
 	r.Events.Warn(ctx, events.Claim(claim), topic, events.ProvisioningFailed, message)
 }
 
-// absent returns why the agent of a place is not ready. A place without a node has no agent.
-func (r *Reconciler) absent(ctx context.Context, p place) (absence, error) {
+// absent returns why no agent of a place is ready that serves claims of the provisioner. A place
+// without a node has no agent.
+func (r *Reconciler) absent(ctx context.Context, p place, provisioner string) (absence, error) {
 	if p.node == "" {
 		return absence{}, nil
 	}
@@ -86,16 +90,25 @@ func (r *Reconciler) absent(ctx context.Context, p place) (absence, error) {
 	if err := r.Cache.List(ctx, &pods, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return absence{}, fmt.Errorf("list the agents' pods: %w", err)
 	}
-	name := ""
+	name, others := "", false
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		if pod.Spec.NodeName != p.node || !contract.OfDaemonSet(pod) {
 			continue
 		}
-		if contract.PodReady(pod) {
+		switch {
+		case !serves(pod, provisioner):
+			others = true
+		case contract.PodReady(pod):
 			return absence{}, nil
+		default:
+			name = pod.Name
 		}
-		name = pod.Name
+	}
+	if others && name == "" {
+		return absence{topicNotServed, fmt.Sprintf("the agent on node %s serves no claims of provisioner %s, so this claim waits: "+
+			"its HostPathProvisioner has storagePools; create the claim again with a class of provisioner %s",
+			p.node, provisioner, contract.CSIProvisioner)}, nil
 	}
 	if name != "" {
 		return absence{topicAgentNotReady, fmt.Sprintf("the agent on node %s is not ready, so this claim waits: "+
@@ -104,6 +117,19 @@ func (r *Reconciler) absent(ctx context.Context, p place) (absence, error) {
 	return absence{topicNoAgent, fmt.Sprintf("no agent runs on node %s, so this claim waits: let one run there "+
 		"(spec.workload of the HostPathProvisioner, taints of the node), or create the claim again for another node; "+
 		"kubectl -n %s get pods -o wide lists the agents", p.node, r.Namespace)}, nil
+}
+
+// serves reports whether an agent serves claims of the provisioner: those with pools serve CSI claims
+// alone. A pod that does not say so may.
+func serves(pod *corev1.Pod, provisioner string) bool {
+	for _, c := range pod.Spec.Containers {
+		for _, e := range c.Env {
+			if e.Name == settings.Provision && e.Value != "" && provisioner == contract.HostPathProvisioner {
+				return strings.Contains(e.Value, "hostpath")
+			}
+		}
+	}
+	return true
 }
 
 // place is the node whose agent has to serve a claim.

@@ -86,6 +86,18 @@ func TestReconcile(t *testing.T) {
 		given bool
 	}{
 		{"agent ready", func(s *scene) { s.agent.Status.Conditions[0].Status = corev1.ConditionTrue }, "", false},
+		{"agent of CSI claims alone", func(s *scene) {
+			s.agent.Status.Conditions[0].Status = corev1.ConditionTrue
+			s.agent.Spec.Containers = []corev1.Container{{Env: []corev1.EnvVar{{Name: "PROVISION", Value: "csi"}}}}
+		}, "the agent on node node-01 serves no claims of provisioner kubevirt.io/hostpath-provisioner, so this claim waits", false},
+		{"agent of both", func(s *scene) {
+			s.agent.Status.Conditions[0].Status = corev1.ConditionTrue
+			s.agent.Spec.Containers = []corev1.Container{{Env: []corev1.EnvVar{{Name: "PROVISION", Value: "hostpath,csi"}}}}
+		}, "", false},
+		{"agent of CSI claims alone, and a CSI claim", func(s *scene) {
+			s.agent.Status.Conditions[0].Status, s.sc.Provisioner = corev1.ConditionTrue, contract.CSIProvisioner
+			s.agent.Spec.Containers = []corev1.Container{{Env: []corev1.EnvVar{{Name: "PROVISION", Value: "csi"}}}}
+		}, "", false},
 		{"agent not ready", nil, "the agent on node node-01 is not ready, so this claim waits: kubectl -n agents describe pod agent-x", false},
 		{"no agent", func(s *scene) { s.agent = nil }, "no agent runs on node node-01, so this claim waits: let one run there", false},
 		{"agent of another node", func(s *scene) { s.agent.Spec.NodeName = "node-02" }, "no agent runs on node node-01", false},
@@ -125,7 +137,7 @@ func TestReconcile(t *testing.T) {
 			r := &Reconciler{Namespace: "agents", Cache: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithRuntimeObjects(s.objects()...).Build(),
 				Live: live, Events: newRecorder(t, live), Installed: installedtest.Beside(s.other), since: map[types.NamespacedName]seen{}}
 			if p, waits := placeOf(s.claim, s.sc); waits {
-				agent, err := r.absent(t.Context(), p)
+				agent, err := r.absent(t.Context(), p, s.sc.Provisioner)
 				if err != nil {
 					t.Fatal(err)
 				}

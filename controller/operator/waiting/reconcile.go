@@ -98,7 +98,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		delete(r.since, req.NamespacedName)
 		return reconcile.Result{}, nil
 	}
-	agent, err := r.absent(ctx, p)
+	agent, err := r.absent(ctx, p, sc.Provisioner)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
