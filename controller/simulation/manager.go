@@ -25,12 +25,12 @@ type kubeManager struct {
 
 	claims map[string]*corev1.PersistentVolumeClaim
 	pvs    []corev1.PersistentVolume
-	chosen map[types.UID]bool // claims that had a node before
+	chosen map[types.UID]int // how often a claim got a node
 }
 
 // controllerManager works until the bubble ends.
 func (w *World) controllerManager() {
-	m := &kubeManager{World: w, due: map[string]time.Time{}, chosen: map[types.UID]bool{}}
+	m := &kubeManager{World: w, due: map[string]time.Time{}, chosen: map[types.UID]int{}}
 	for {
 		changed := w.judge.changed()
 		m.pass()
@@ -189,8 +189,8 @@ func (m *kubeManager) claim(c *corev1.PersistentVolumeClaim) {
 		})
 	case c.Spec.VolumeName == "" && c.DeletionTimestamp == nil && c.Annotations[contract.AnnSelectedNode] == "" && m.exists(c.Labels[wantsNode]):
 		pause := time.Duration(0)
-		if m.chosen[c.UID] { // an agent gave it back
-			pause = 10 * time.Second
+		if n := m.chosen[c.UID]; n > 0 { // an agent gave it back, and the scheduler looks whether there is space
+			pause = min(10*time.Second<<min(n-1, 10), 5*time.Minute)
 		}
 		m.doAfter(pause, "schedule "+key, func() error { return m.schedule(c) })
 	}
@@ -207,7 +207,7 @@ func (m *kubeManager) exists(name string) bool {
 
 // schedule chooses the node of a claim, as the scheduler does once a pod uses the claim.
 func (m *kubeManager) schedule(c *corev1.PersistentVolumeClaim) error {
-	m.chosen[c.UID] = true
+	m.chosen[c.UID]++
 	if c.Annotations == nil {
 		c.Annotations = map[string]string{}
 	}

@@ -194,7 +194,7 @@ func (i *installed) deleteResource(force bool) bool {
 		cr.Annotations = map[string]string{forced: "true"}
 		must(i.people.Patch(ctx, cr, client.MergeFrom(before)))
 	}
-	i.forgot = true
+	i.forgot, i.forced = true, i.forced || force
 	return i.people.Delete(ctx, cr) == nil
 }
 

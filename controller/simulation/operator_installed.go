@@ -36,6 +36,7 @@ type installed struct {
 	mapper  meta.RESTMapper
 	version string        // of the operator, and of the agents that it installs
 	forgot  bool          // people deleted the resource
+	forced  bool          // by force
 	retains bool          // people told agents to make PVs with the policy Retain
 	wake    chan struct{} // has a value after a change
 	same    sync.Map      // resources, with true if nothing changed since they were read

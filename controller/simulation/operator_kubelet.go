@@ -47,7 +47,7 @@ const (
 func (i *installed) power(n *node, on bool) {
 	var ended []*process
 	i.mu.Lock()
-	n.off = !on
+	n.off, n.lost = !on, n.lost || !on
 	for uid, c := range i.running {
 		if c.node == n && !on {
 			if delete(i.running, uid); c.agent != nil {

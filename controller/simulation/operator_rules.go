@@ -56,20 +56,30 @@ func (i *installed) afterFaults() {
 	must(i.people.List(ctx, &crs))
 	for _, n := range i.nodes {
 		for path, m := range n.mounts {
-			used := func(v *volume) bool { return v.disk == m.disk && v.mark != "" && v.wanted == "" }
-			wants := func(p v1beta1.StoragePool) bool { return p.PVCTemplate != nil && n.base+p.Path+"/csi" == path }
-			if len(crs.Items) == 1 && !slices.ContainsFunc(crs.Items[0].Spec.StoragePools, wants) && !slices.ContainsFunc(i.judge.volumes, used) {
-				i.judge.blameLocked("STUCK", "the disk of pool %s of %s stays mounted, and no pool is to be there", m.owner.Pool, n.name)
-			}
-			holds := func(d appsv1.Deployment) bool {
-				pod := d.Spec.Template.Spec
-				rest, _ := filepath.Rel(n.base, path)
-				return slices.Contains(pod.Containers[0].Args, "--path=/"+rest) && all.on(&pod, n)
-			}
-			if !slices.ContainsFunc(all.deployments.Items, holds) {
-				i.judge.blameLocked("STUCK", "the disk of pool %s of %s stays mounted, and nothing knows it", m.owner.Pool, n.name)
-			}
+			i.mounted(&all, crs.Items, n, path, m)
 		}
+	}
+}
+
+// mounted judges that a disk which is mounted has a pool or volumes, and a holder. As the page says, it
+// may stay mounted where the Node was gone or not ready, and after a deletion by force. The caller
+// holds the judge's lock.
+func (i *installed) mounted(all *objects, crs []v1beta1.HostPathProvisioner, n *node, path string, m diskMount) {
+	used := slices.ContainsFunc(i.judge.volumes, func(v *volume) bool { return v.disk == m.disk && v.mark != "" && v.wanted == "" })
+	for _, v := range i.judge.pvs { // a PV that is kept keeps the holder, whatever became of its volume
+		used = used || v.node == n.name && v.pool == m.owner.Pool
+	}
+	wants := func(p v1beta1.StoragePool) bool { return p.PVCTemplate != nil && n.base+p.Path+"/csi" == path }
+	if len(crs) == 1 && !slices.ContainsFunc(crs[0].Spec.StoragePools, wants) && !used {
+		i.judge.blameLocked("STUCK", "the disk of pool %s of %s stays mounted, and no pool is to be there", m.owner.Pool, n.name)
+	}
+	holds := func(d appsv1.Deployment) bool {
+		pod := d.Spec.Template.Spec
+		rest, _ := filepath.Rel(n.base, path)
+		return slices.Contains(pod.Containers[0].Args, "--path=/"+rest) && all.on(&pod, n)
+	}
+	if !slices.ContainsFunc(all.deployments.Items, holds) && !i.forced && !n.lost {
+		i.judge.blameLocked("STUCK", "the disk of pool %s of %s stays mounted, and nothing knows it", m.owner.Pool, n.name)
 	}
 }
 
@@ -120,7 +130,7 @@ func (i *installed) rollouts(all *objects) {
 				delete(i.since, key)
 				continue
 			}
-			i.overdue(key, now, "ROLLOUT", "the agent of %s is not replaced by one of the new template, and nothing is wrong there", n.name)
+			i.overdue(key, now, "ROLLOUT", "the agent of %s is not replaced by one of the new template, and nothing is wrong there%s", n.name, i.moves(all))
 		}
 	}
 	for _, cr := range all.resources.Items {
@@ -130,6 +140,20 @@ func (i *installed) rollouts(all *objects) {
 		}
 		i.overdue("force", now, "STUCK", "a resource that is deleted by force is still there")
 	}
+}
+
+// moves says if a pool is to be at another path than an agent has it.
+func (i *installed) moves(all *objects) string {
+	for _, cr := range all.resources.Items {
+		for _, p := range cr.Spec.StoragePools {
+			for _, n := range i.nodes {
+				if n.agent != nil && n.agent.paths[p.Name] != "" && n.agent.paths[p.Name] != n.base+p.Path+"/csi" {
+					return "; a pool moves"
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // overdue blames what lasts for too long.

@@ -58,6 +58,7 @@ type node struct {
 	absent     time.Time            // since when there is no Node; zero while there is one
 	ended      time.Time            // when its last agent ended
 	renamed    bool                 // its hostname label was changed
+	lost       bool                 // its Node was deleted, or its kubelet did not answer
 	away       map[string]time.Time // by pool: since when its disk is away
 	agent      *process             // nil while it does not run
 	second     *process             // an agent of another form that was left running
@@ -149,7 +150,7 @@ func (w *World) makeNode(n *node) {
 func (w *World) deleteNode(n *node) {
 	must(w.god.CoreV1().Nodes().Delete(ctx, n.name, metav1.DeleteOptions{}))
 	must(w.god.StorageV1().CSINodes().Delete(ctx, n.name, metav1.DeleteOptions{}))
-	n.absent = time.Now()
+	n.absent, n.lost = time.Now(), true
 }
 
 // node returns the machine of that name, nil if there is none.
