@@ -4,6 +4,7 @@ package volume_test
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -186,7 +187,7 @@ func limitCopied(t *testing.T, d quotaDisk) {
 	}
 	ok(t, p.Close())
 	copied := filepath.Join(d.root, "copied")
-	testdisk.Run(t, "cp", "-a", p.Path(), copied)
+	ok(t, os.CopyFS(copied, os.DirFS(p.Path())))
 	p = opened(t, volume.Config{Path: p.Path()})
 	for _, name := range []string{"a", "b"} {
 		ok(t, p.Delete(name))

@@ -4,6 +4,7 @@ package device
 
 import (
 	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,12 +14,31 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/diskid"
 )
 
-// One LUN of the machine by two paths.
+// One LUN of the machine by two paths, and two disks with one ID.
 const (
-	path1, path2 = "/dev/sda", "/dev/sdb"
-	lunWWN       = "naa.5000c500a0000009"
-	lunMapped    = "mpath-35000c500a0000009"
+	lunWWN    = "naa.5000c500a0000009"
+	lunMapped = "mpath-35000c500a0000009"
+	cloneWWN  = "naa.5000c500a000000b"
 )
+
+// pathsOf returns the two devices that have an ID. The kernel names disks as it finds them.
+func pathsOf(t *testing.T, id string) (one, two string) {
+	t.Helper()
+	all, err := filepath.Glob("/sys/block/sd*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, dir := range all {
+		if path := "/dev/" + filepath.Base(dir); At(path).ID == id {
+			found = append(found, path)
+		}
+	}
+	if len(found) != 2 {
+		t.Fatalf("%s has %q", id, found)
+	}
+	return found[0], found[1]
+}
 
 // busyVM fails the test unless something uses the device, or nothing does.
 func busyVM(t *testing.T, path, words string) {
@@ -34,6 +54,7 @@ func busyVM(t *testing.T, path, words string) {
 
 // A LUN that is mounted by one path is not opened by the other one.
 func TestVMTwoPaths(t *testing.T) {
+	path1, path2 := pathsOf(t, lunWWN)
 	for _, path := range []string{path1, path2} {
 		if d := At(path); d.Identity != lunWWN || len(d.Twins) != 1 {
 			t.Fatalf("%+v", d)
@@ -44,7 +65,7 @@ func TestVMTwoPaths(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	busyVM(t, path1, "/dev/sdb is the same disk")
+	busyVM(t, path1, path2+" is the same disk")
 	if found, err := Idle(lunWWN); !found || !errors.Is(err, ErrBusy) {
 		t.Errorf("a LUN in use: %v, %v", found, err)
 	}
@@ -65,8 +86,9 @@ func TestVMTwoPaths(t *testing.T) {
 
 // Two disks of one size have one WWN, as cloned images have: neither is wiped, nor has another byte.
 func TestVMTwoDisksOfOneID(t *testing.T) {
-	d := At("/dev/sdc")
-	if d.Identity != "naa.5000c500a000000b" || len(d.Twins) != 1 {
+	one, _ := pathsOf(t, cloneWWN)
+	d := At(one)
+	if d.Identity != cloneWWN || len(d.Twins) != 1 {
 		t.Fatalf("%+v", d)
 	}
 	x, err := Open(d)
@@ -85,6 +107,7 @@ func TestVMTwoDisksOfOneID(t *testing.T) {
 // dm-multipath joins the paths, and kpartx maps a partition: here with the same bytes by linear
 // targets, under the names that these programs give.
 func TestVMMultipath(t *testing.T) {
+	path1, path2 := pathsOf(t, lunWWN)
 	half := At(path1).Bytes / 2
 	release := linear(t, "lun", lunMapped, part{path1, 0, half}, part{path2, half, half})
 	joined := At("/dev/dm-0")

@@ -73,6 +73,7 @@ type Controller struct {
 	failures  int                     // passes that failed since the last one that did not
 	goneFrom  map[types.UID]time.Time // PVs without a device
 	wipes     map[string]bool         // Leases of the node
+	listed    time.Time               // when the pass began to list PVs
 
 	running sync.WaitGroup // jobs
 
@@ -83,7 +84,8 @@ type Controller struct {
 	reports []Report
 	jobs    map[disk.Number]*job
 	clean   map[disk.Number]cleaned
-	checked map[types.UID]time.Time // when the disks of PVs without a claim were read
+	made    map[disk.Number]time.Time // when the last PV of a device was made
+	checked map[types.UID]time.Time   // when the disks of PVs without a claim were read
 	taken   map[disk.Number]takenDisk
 	begun   map[types.UID]bool // PVs for which a wipe was begun that did not succeed
 }
@@ -97,6 +99,7 @@ func New(c Config) *Controller {
 		Config: c, node: c.Node, wake: make(chan struct{}, 1), goneFrom: map[types.UID]time.Time{},
 		seen: errors.New("the API server and the devices were not read yet"),
 		jobs: map[disk.Number]*job{}, clean: map[disk.Number]cleaned{}, begun: map[types.UID]bool{},
+		made:    map[disk.Number]time.Time{},
 		checked: map[types.UID]time.Time{}, taken: map[disk.Number]takenDisk{},
 	}
 }

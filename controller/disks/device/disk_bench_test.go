@@ -15,6 +15,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -77,9 +78,26 @@ func newBench(t *testing.T, changes ...string) *bench {
 	return b
 }
 
-// numberPVs gives each new PV a UID, as the API server does.
+// numberPVs gives each new PV a UID, and each change a version, as the API server does. A PV that
+// changed since it was read is not deleted.
 func (b *bench) numberPVs(prefix string) {
-	var uids atomic.Int64
+	var uids, versions atomic.Int64
+	b.client.PrependReactor("update", "persistentvolumes", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		pv := a.(clienttesting.UpdateAction).GetObject().(*corev1.PersistentVolume)
+		pv.ResourceVersion = fmt.Sprint(versions.Add(1))
+		return false, nil, nil
+	})
+	b.client.PrependReactor("delete", "persistentvolumes", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		d := a.(clienttesting.DeleteActionImpl)
+		now, err := b.client.Tracker().Get(a.GetResource(), "", d.Name)
+		if err != nil || d.DeleteOptions.Preconditions == nil || d.DeleteOptions.Preconditions.ResourceVersion == nil {
+			return false, nil, nil
+		}
+		if has := now.(*corev1.PersistentVolume).ResourceVersion; has != *d.DeleteOptions.Preconditions.ResourceVersion {
+			return true, nil, apierrors.NewConflict(corev1.Resource("persistentvolumes"), d.Name, errors.New("it has the version "+has))
+		}
+		return false, nil, nil
+	})
 	b.client.PrependReactor("create", "persistentvolumes", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		pv := a.(clienttesting.CreateAction).GetObject().(*corev1.PersistentVolume)
 		pv.UID = types.UID(fmt.Sprintf("%s%d", prefix, uids.Add(1)))

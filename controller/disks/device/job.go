@@ -74,6 +74,8 @@ func (c *Controller) begin(ctx context.Context, d decision, do work) {
 	n, t := d.device.Number, d.target
 	j := c.jobs[n]
 	switch {
+	case d.action == offer && c.made[n].After(c.listed):
+		return // the device has its PV, which was not listed yet
 	case j == nil:
 		j = &job{state: d.report.State}
 	case j.running && (j.uid() != t.uid() || j.action != d.action || t.pv == nil && j.spec.existing && !t.spec.existing):
@@ -134,6 +136,9 @@ func (c *Controller) finish(ctx context.Context, j *job, t target, err error) {
 		j.state, j.why = state, err.Error()
 	case c.jobs[n] == j:
 		delete(c.jobs, n)
+	}
+	if err == nil && t.pv == nil {
+		c.made[t.device.Number] = time.Now()
 	}
 	j.retry = time.Now().Add(j.pause(err, c.Interval))
 	j.tries++
@@ -221,6 +226,7 @@ func (c *Controller) publish(reports []Report) {
 	}
 	maps.DeleteFunc(c.clean, func(n disk.Number, _ cleaned) bool { return !known[n] })
 	maps.DeleteFunc(c.taken, func(n disk.Number, _ takenDisk) bool { return !known[n] })
+	maps.DeleteFunc(c.made, func(n disk.Number, _ time.Time) bool { return !known[n] })
 }
 
 // dataLeft is the reason in the report of a disk whose wipe was ended for another claim.

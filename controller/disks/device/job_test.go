@@ -53,6 +53,25 @@ func TestWipeEndsWithItsPermission(t *testing.T) {
 	}
 }
 
+// A pass lists the PVs, a job makes the PV of a device, and the pass plans: the device is not offered
+// again, with an event that its own PV is on it.
+func TestNoOfferOfADeviceWhosePVWasJustMade(t *testing.T) {
+	n := emptyNode(t)
+	n.attach(device("/dev/a", 1, diskA))
+	c := New(Config{Node: "n", Interval: time.Minute})
+	began := 0
+	do := func(context.Context, target, func(disk.Progress)) error { began++; return nil }
+	d := plan(n.found)[0]
+	for want, listed := range []time.Time{time.Now(), time.Now(), time.Now().Add(time.Hour)} {
+		c.listed = listed
+		c.begin(t.Context(), d, do)
+		c.running.Wait()
+		if want = []int{1, 1, 2}[want]; began != want {
+			t.Errorf("%d jobs, want %d", began, want)
+		}
+	}
+}
+
 // A wipe that failed is begun again after as long as it took, later each time, and at the latest
 // after a day. Everything else is tried again at the polling interval.
 func TestPauseOfAJob(t *testing.T) {

@@ -52,6 +52,7 @@ func (c *Controller) compare(ctx context.Context) error {
 		return err
 	}
 	c.warnOfSlots(ctx, s)
+	c.listed = time.Now()
 	leases := c.leasesOfJobs()
 	pvs, err := c.ownPVs(ctx)
 	if err != nil {
