@@ -129,6 +129,7 @@ func diskDeeds(s *harness.Scene, a, b harness.Node) {
 		{"as a PV of a pool", "none of a disk's PV", of(a, annotated(harness.AnnPool, "uuid"))},
 		{"confirmed by itself", "none of a disk's PV", of(a, annotated("hostpath-provisioner.kubevirt.io/disk-confirmed", "id"))},
 		{"with the marks of a disk", "", of(a, annotated("hostpath-provisioner.kubevirt.io/disk-id", "wwn:1"))},
+		{"with the begin of a partition", "", of(a, annotated("hostpath-provisioner.kubevirt.io/disk-start", "1048576"))},
 		{"with the disk that it lies on", "", of(a, annotated("hostpath-provisioner.kubevirt.io/disk-below", "naa.6"))},
 		{"the host's own filesystem", "not one that may be offered", of(a, anywhere, path("/dev/mapper/root"))},
 		{"by its name of the device mapper", "not one that may be offered", of(a, anywhere, path("/dev/disk/by-id/dm-name-root"))},

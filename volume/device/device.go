@@ -39,6 +39,9 @@ type Device struct {
 	Attachment string
 	// Bytes is the size.
 	Bytes int64
+	// Start is where a partition begins on its disk, in bytes; 0 for a whole disk. Another partition
+	// table can have another partition of the number.
+	Start int64
 	// ReadOnly and Removable are attributes of the kernel.
 	ReadOnly, Removable bool
 	// ID is the WWN or the serial number, with the number of a partition, or "" if the kernel
@@ -84,6 +87,7 @@ func (v *view) at(path string) Device {
 	defer file.Close()
 	d.Sequence = file.Sequence()
 	d.Attachment = ofPartition(v.attachment(d.Sequence), partition(v.attributes(d.Number)))
+	d.Start = v.start(d.Number)
 	if d.Bytes, d.Err = file.Size(); d.Err != nil {
 		d.Err = &os.PathError{Op: "read the size of", Path: path, Err: d.Err}
 		return d
@@ -139,6 +143,12 @@ func attribute(dir, name string) string {
 func partition(dir string) int {
 	n, _ := strconv.Atoi(attribute(dir, "partition")) // a disk has no such attribute
 	return n
+}
+
+// start returns where a partition begins on its disk, 0 if the device is none.
+func (m *Machine) start(n Number) int64 {
+	sectors, _ := strconv.ParseInt(attribute(m.attributes(n), "start"), 10, 64) // only partitions have it
+	return sectors * 512
 }
 
 func (m *Machine) disk(n Number) string {

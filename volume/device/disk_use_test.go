@@ -32,6 +32,7 @@ func TestDiskChanged(t *testing.T) {
 		"path":   func(d *Device) { d.Path = other.Path },
 		"number": func(d *Device) { d.Number.Minor++ },
 		"size":   func(d *Device) { d.Bytes += 512 },
+		"begin":  func(d *Device) { d.Start += 512 },
 		"disk":   func(d *Device) { d.Sequence++ },
 		"file":   func(d *Device) { d.Path = file },
 	} {

@@ -157,6 +157,9 @@ func (x *Exclusive) check() (Stack, error) {
 		return Stack{}, &os.PathError{Op: "read the size of", Path: d.Path, Err: err}
 	case bytes != d.Bytes:
 		return Stack{}, fmt.Errorf("%s: %w: it has %d bytes now and had %d", d.Path, ErrChanged, bytes, d.Bytes)
+	case x.machine.start(d.Number) != d.Start:
+		return Stack{}, fmt.Errorf("%s: %w: the partition begins at byte %d now and began at byte %d", d.Path, ErrChanged,
+			x.machine.start(d.Number), d.Start)
 	case x.file.Sequence() != d.Sequence:
 		return Stack{}, fmt.Errorf("%s: %w: another disk was attached as %s", d.Path, ErrChanged, d.Number)
 	}

@@ -299,6 +299,14 @@ func TestPlanIdentity(t *testing.T) {
 			pv.Annotations[AnnConfirmed] = d.Attachment
 		}), []string{"release /dev/a local-n-a released"}, ""},
 		{"another size", then(corev1.VolumeReleased, resized), []string{unclear}, "a disk of 100 bytes, and /dev/a has 800"},
+		{"another partition table", func(n *node) {
+			n.attach(a)
+			n.devices[0].Start = 2 << 20
+			n.at[a.Path] = n.devices[0]
+			d := a
+			d.Start = 1 << 20
+			n.made(pvA, d, corev1.VolumeReleased)
+		}, []string{unclear}, "a partition that begins at byte 1048576"},
 		{"a former Node", then(corev1.VolumeReleased, formerNode), []string{unclear}, "the Node with the UID node"},
 		{"a former Node, available", then(corev1.VolumeAvailable, formerNode),
 			[]string{"withdraw /dev/a local-n-a unclear DeviceUnclear"}, ""},

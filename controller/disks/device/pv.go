@@ -3,6 +3,7 @@ package device
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,7 +38,11 @@ func newPV(name string, d disk.Device, s *spec, node *corev1.Node) *corev1.Persi
 		},
 	}
 	pv.Annotations[contract.AnnNodeUID] = string(node.UID)
-	for name, value := range map[string]string{AnnDisk: d.Identity, AnnAttachment: d.Attachment, AnnBelow: below(d)} {
+	start := ""
+	if d.Start != 0 {
+		start = strconv.FormatInt(d.Start, 10)
+	}
+	for name, value := range map[string]string{AnnStart: start, AnnDisk: d.Identity, AnnAttachment: d.Attachment, AnnBelow: below(d)} {
 		if value != "" {
 			pv.Annotations[name] = value
 		}

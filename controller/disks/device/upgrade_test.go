@@ -40,7 +40,7 @@ func TestUpgrade(t *testing.T) {
 	noID := found(func(d *disk.Device) { d.ID, d.Identity = "QM00003", "" })
 	partition := found(func(d *disk.Device) { d.ID, d.Identity, d.Attachment = "", "", "boot/1-part2" })
 	partitionWithID := found(func(d *disk.Device) {
-		d.ID, d.Identity, d.Attachment = diskA+"-part2", diskA+"-part2", "boot/1-part2"
+		d.ID, d.Identity, d.Attachment, d.Start = diskA+"-part2", diskA+"-part2", "boot/1-part2", 1<<20
 	})
 	slots := map[string]earlier{
 		"multipath": {marks: map[string]string{AnnDisk: "dm:mpath-3" + strings.TrimPrefix(diskA, "naa."), AnnAttachment: "boot/1"},
@@ -72,7 +72,7 @@ func TestUpgrade(t *testing.T) {
 
 func (e earlier) make(n *node, d disk.Device, phase corev1.PersistentVolumePhase) *corev1.PersistentVolume {
 	pv := n.made(pvA, d, phase)
-	for _, key := range []string{AnnDisk, AnnAttachment, AnnBelow, contract.AnnNodeUID} {
+	for _, key := range []string{AnnDisk, AnnAttachment, AnnStart, AnnBelow, contract.AnnNodeUID} {
 		delete(pv.Annotations, key)
 	}
 	maps.Copy(pv.Annotations, e.marks)

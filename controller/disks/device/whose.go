@@ -1,6 +1,7 @@
 package device
 
 import (
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,9 @@ const (
 	// AnnAttachment is the boot of the node and the number that the kernel gave the disk in that
 	// boot.
 	AnnAttachment = "hostpath-provisioner.kubevirt.io/disk-attachment"
+	// AnnStart is where a partition begins on its disk, in bytes; absent for a whole disk. Another
+	// partition table can have another partition of the number and the size.
+	AnnStart = "hostpath-provisioner.kubevirt.io/disk-start"
 	// AnnBelow has the IDs, with commas between them, of the disks that the device lies on, such as
 	// the LUN of a logical volume, if other nodes know these; absent if there are none.
 	AnnBelow = "hostpath-provisioner.kubevirt.io/disk-below"
@@ -27,10 +31,11 @@ const (
 // recorded returns the marks of its disk that a PV records.
 func recorded(pv *corev1.PersistentVolume) identity.RecordedDisk {
 	size := pv.Spec.Capacity[corev1.ResourceStorage]
-	bytes, _ := size.AsInt64() // 0 if it is none: no disk has that size
+	bytes, _ := size.AsInt64()                                     // 0 if it is none: no disk has that size
+	start, _ := strconv.ParseInt(pv.Annotations[AnnStart], 10, 64) // 0 is not known
 	return identity.RecordedDisk{
 		Disk: identity.Disk{
-			ID: pv.Annotations[AnnDisk], Bytes: bytes, NodeUID: identity.DiskNodeUID(pv), Attachment: pv.Annotations[AnnAttachment],
+			Start: start, ID: pv.Annotations[AnnDisk], Bytes: bytes, NodeUID: identity.DiskNodeUID(pv), Attachment: pv.Annotations[AnnAttachment],
 		},
 		Path: localPath(pv), Confirmed: pv.Annotations[AnnConfirmed],
 		Below: strings.FieldsFunc(pv.Annotations[AnnBelow], func(r rune) bool { return r == ',' }),
@@ -43,6 +48,6 @@ func whose(pv *corev1.PersistentVolume, d disk.Device, node *corev1.Node) identi
 		return identity.Finding{Answer: identity.Unclear, Why: d.Err.Error()}
 	}
 	return identity.OfDisk(recorded(pv), identity.Disk{
-		ID: d.Identity, Bytes: d.Bytes, NodeUID: string(node.UID), Attachment: d.Attachment,
+		ID: d.Identity, Bytes: d.Bytes, Start: d.Start, NodeUID: string(node.UID), Attachment: d.Attachment,
 	})
 }

@@ -17,6 +17,8 @@ type Disk struct {
 	// if it has none, or shares it with another disk of the node.
 	ID    string
 	Bytes int64
+	// Start is where a partition begins on its disk; 0 if that is not known, or for a whole disk.
+	Start int64
 	// NodeUID is the UID of the Node.
 	NodeUID string
 	// Attachment is the boot of the node and the number that the kernel gave the disk when it was
@@ -57,9 +59,9 @@ func (r RecordedDisk) LastingID() diskid.ID {
 // OfDisk returns whether the disk that was found is the one that the PV was made for. The path
 // leads there and proves nothing: names swap at a boot, and disks are replaced in their slots.
 //
-// The disk is Ours if it is confirmed, or if ID, size and Node UID agree. Without an ID the attachment has to agree, so
-// after another boot the answer is Unclear until an administrator confirms the disk. It is Foreign
-// if both have an ID, and these differ.
+// The disk is Ours if it is confirmed, or if ID, size, the begin of a partition and Node UID agree.
+// Without an ID the attachment has to agree, so after another boot the answer is Unclear until an
+// administrator confirms the disk. It is Foreign if both have an ID, and these differ.
 func OfDisk(pv RecordedDisk, found Disk) Finding {
 	id, there := diskid.Parse(pv.ID), diskid.Parse(found.ID)
 	if !id.Known() && there.Names(path.Base(pv.Path)) {
@@ -73,6 +75,9 @@ func OfDisk(pv RecordedDisk, found Disk) Finding {
 		return Finding{Answer: Ours}
 	case pv.Bytes != found.Bytes:
 		return unclearDisk("the PV was made for a disk of %d bytes, and %s has %d", pv.Bytes, pv.Path, found.Bytes)
+	case pv.Start != 0 && pv.Start != found.Start:
+		return unclearDisk("the PV was made for a partition that begins at byte %d of its disk, and %s begins at byte %d", pv.Start, pv.Path,
+			found.Start)
 	case pv.NodeUID != found.NodeUID:
 		return unclearDisk("the PV was made by the Node with the UID %s, and this one has the UID %s",
 			cmp.Or(pv.NodeUID, "none"), found.NodeUID)

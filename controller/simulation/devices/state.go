@@ -167,7 +167,7 @@ func (n *Node) attributes(b *block) map[string]string {
 	case b.backing != nil:
 		all["loop/backing_file"] = "/dev/" + b.backing.name
 	case b.part > 0:
-		all["partition"] = strconv.Itoa(b.part)
+		all["partition"], all["start"] = strconv.Itoa(b.part), strconv.FormatInt(b.from/512, 10)
 		return all
 	default:
 		for name, value := range b.disk.kind.attributes {
