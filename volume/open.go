@@ -49,6 +49,7 @@ func (p *Pool) dirConfig() pooldir.Config {
 		Owned:  func(dir string) error { return poolmount.CheckOwner(dir, p.config.Name) },
 		Inner:  p.config.Inner,
 		Holder: p.config.Holder, Patience: p.config.Patience, NotOffered: p.config.NotOffered,
+		Selected: p.config.Selected,
 		Expected: expected, Step: p.config.Step,
 		Prepare: p.prepare, Twin: p.twin, Used: p.everUsed, Opened: p.ledger.SetFilesystem,
 	}

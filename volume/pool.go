@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -47,6 +48,9 @@ type Config struct {
 	// never opens such a pool and changes nothing at its path: every call returns an
 	// ErrNotReady with this reason.
 	NotOffered string
+	// Selected returns whether the pool belongs on this node, and why not; nil is pooldir.Selected. It is
+	// called whenever the pool is opened, and must not call the pool.
+	Selected func() (pooldir.Selection, string)
 	// Holder names this process to another one that finds the pool locked.
 	Holder string
 	// Expected returns what the PVs of this node show of this pool; nil is nothing. It
@@ -176,8 +180,24 @@ func (p *Pool) CheckQuota(s Spec) error {
 	return volumequota.Check(p.quotas.Support(), s.Quota, s.Inodes)
 }
 
-// NotOffered returns why the pool is not served, as configured; "" if it is served.
-func (p *Pool) NotOffered() string { return p.config.NotOffered }
+// NotOffered returns why the pool is not served, as configured or because it is Elsewhere; "" if it is
+// served.
+func (p *Pool) NotOffered() string { return cmp.Or(p.config.NotOffered, p.dir.Elsewhere()) }
+
+// Elsewhere returns why the pool is one of other nodes; "" if it belongs on this one, or is there.
+func (p *Pool) Elsewhere() string { return p.dir.Elsewhere() }
+
+// NotSelected returns why the pool gets no new volumes: it belongs on other nodes, and may be here all
+// the same; "" if it gets them.
+func (p *Pool) NotSelected() string {
+	if p.config.Selected == nil {
+		return ""
+	}
+	if s, why := p.config.Selected(); s == pooldir.NotSelected {
+		return why
+	}
+	return ""
+}
 
 // ID returns the pool's identity, a UUID; "" until it was open for the first time.
 func (p *Pool) ID() string { return p.dir.ID() }

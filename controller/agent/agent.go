@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
@@ -196,12 +197,29 @@ func (a *Agent) newPool(at DataDir) (pool *volume.Pool, err error) {
 		Holder:           fmt.Sprintf("hostpath-provisioner (CSI driver) on node %s (host %s)", a.nodeName, hostname()),
 		Step:             a.outside.Step, Mounted: a.outside.Mounted,
 	}
+	if len(at.NodeSelector) > 0 {
+		c.Selected = a.selected(at.NodeSelector)
+	}
 	if !a.driverOnly() {
 		c.Holder = provision.Holder(a.nodeName, hostname())
 		c.Expected = func() pooldir.Expected { return a.pvs.Expected(pool) }
 	}
 	pool, err = volume.New(c)
 	return pool, err
+}
+
+// selected returns whether the labels of the node match the selector of a pool, as they were read last.
+func (a *Agent) selected(selector map[string]string) func() (pooldir.Selection, string) {
+	text := labels.Set(selector).String()
+	return func() (pooldir.Selection, string) {
+		if a.info == nil || a.info.Labels() == nil {
+			return pooldir.Unknown, "the labels of the node are not known, and the pool has the nodeSelector " + text
+		}
+		if labels.SelectorFromSet(selector).Matches(labels.Set(a.info.Labels())) {
+			return pooldir.Selected, ""
+		}
+		return pooldir.NotSelected, fmt.Sprintf("the labels of node %s do not match the pool's nodeSelector %s", a.nodeName, text)
+	}
 }
 
 // newLoop makes the provisioning loop; serveClaims runs it.

@@ -150,6 +150,8 @@ type DataDir struct {
 	// Mount is the directory, Path itself or one above it, that must be a mount
 	// point of the host before the pool is used.
 	Mount string `json:"mount"`
+	// NodeSelector are the labels of the nodes that have the pool; none are all nodes.
+	NodeSelector map[string]string `json:"nodeSelector"`
 	// SnapshotPath and SnapshotProvider are accepted because existing settings have
 	// them; snapshots are not offered.
 	SnapshotPath     string `json:"snapshotPath"`

@@ -220,7 +220,12 @@ func (a *Agent) checks() (all []httpserver.Check) {
 	add(a.migrator == nil, "migration", func() error { return migrate.Open(a.pools) })
 	probe(a.publisher != nil, "capacity", a.publisher.Ready)
 	for _, p := range a.pools.All() {
-		add(true, "pool "+p.Path(), p.Ready)
+		add(true, "pool "+p.Path(), func() error {
+			if err := p.Ready(); p.Elsewhere() == "" {
+				return err
+			}
+			return nil
+		})
 	}
 	probe(a.driver != nil, "driver socket", a.Options.driver.ready)
 	probe(a.kubelet != nil, "kubelet", a.kubelet.Ready)

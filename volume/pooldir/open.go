@@ -14,6 +14,13 @@ func (o *Opener) open(c *bounded.Call, d *Dir) (err error) {
 	if o.config.NotOffered != "" {
 		return fmt.Errorf("%w: %s", fault.ErrNotReady, o.config.NotOffered)
 	}
+	expected := o.config.Expected()
+	if s, _ := o.config.Selected(); s != Selected && !o.isFounded() {
+		if err := o.mayFound(expected); err != nil {
+			return err
+		}
+	}
+	o.elsewhere.Store(nil)
 	disk, err := o.mounted()
 	if err != nil {
 		return err
@@ -21,7 +28,6 @@ func (o *Opener) open(c *bounded.Call, d *Dir) (err error) {
 	if err := check(o.config.Path); err != nil {
 		return err
 	}
-	expected := o.config.Expected()
 	if d.Base, err = openBase(o.config.Path); err != nil {
 		return err
 	}
@@ -98,6 +104,9 @@ func (o *Opener) start(c *bounded.Call, d *Dir, e Expected) error {
 	}
 	var err error
 	if d.ID.ID == "" {
+		if err := o.mayFound(e); err != nil {
+			return err
+		}
 		if d.ID, err = o.found(d.Private); err != nil {
 			return err
 		}

@@ -25,6 +25,8 @@ type Config struct {
 	Patience time.Duration
 	// NotOffered is the reason why the pool is never opened; "" opens it.
 	NotOffered string
+	// Selected returns whether the pool belongs on this node, and why not; nil is Selected.
+	Selected func() (Selection, string)
 	// Expected is called at every (re)opening; it is not nil.
 	Expected func() Expected
 	Step     func(name string)
@@ -53,11 +55,16 @@ type Opener struct {
 	wanted atomic.Bool         // Open was called
 	closed atomic.Bool         // Close was called
 
+	elsewhere atomic.Pointer[string] // see Elsewhere
+
 	id atomic.Pointer[string] // of the pool that was opened first or last; nil before
 }
 
 // New returns an Opener. It does not use the disk.
 func New(c Config) *Opener {
+	if c.Selected == nil {
+		c.Selected = func() (Selection, string) { return Selected, "" }
+	}
 	return &Opener{config: c, calls: bounded.NewCalls(c.Where, c.Patience)}
 }
 

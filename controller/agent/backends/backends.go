@@ -100,6 +100,9 @@ func (s *Backends) Refusal(sc *storagev1.StorageClass) (why string) {
 		return ""
 	}
 	for _, pool := range b.PoolsFor(sc) {
+		if pool.NotSelected() != "" { // other nodes have it
+			return ""
+		}
 		if pool.NotOffered() == "" {
 			return ""
 		}

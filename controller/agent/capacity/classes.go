@@ -42,7 +42,9 @@ func (p *Publisher) wanted(ctx context.Context) map[string]*gauge {
 			continue
 		}
 		g, why := p.gauges[pool], "its pool is not on this node"
-		if g != nil {
+		if g != nil && g.pool.NotSelected() != "" {
+			why = g.pool.NotSelected()
+		} else if g != nil {
 			err := checkQuota(c, g)
 			if err == nil {
 				wanted[c.Name] = g

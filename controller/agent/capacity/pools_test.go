@@ -1,12 +1,18 @@
 package capacity
 
 import (
+	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"k8s.io/client-go/kubernetes/fake"
+
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 )
 
 // pools returns the pools that the node publishes.
@@ -67,6 +73,45 @@ func TestPublishesWhoHadAPoolOpen(t *testing.T) {
 			x.Errorf("of a pool that is at another path: %+v", now)
 		}
 	})
+}
+
+// A pool that belongs on other nodes is published for no class. One that is not here is not published at
+// all.
+func TestPoolOfOtherNodesIsNotPublished(t *testing.T) {
+	var is atomic.Int32
+	c := volume.Config{Selected: func() (pooldir.Selection, string) { return pooldir.Selection(is.Load()), "not here" }}
+	publishOf(t, c, func(x *publishing) {
+		is.Store(int32(pooldir.NotSelected))
+		x.p.Changed(x.pool)
+		elapse(prompt)
+		if o := x.object("one"); o != nil || !x.pools().Opens(x.pool.ID()) {
+			x.Errorf("published for the class: %+v, pools %+v", o, x.pools())
+		}
+		is.Store(int32(pooldir.Selected))
+		x.p.Changed(x.pool)
+		elapse(prompt)
+		if x.object("one") == nil {
+			x.Error("the node has the label again, and nothing is published")
+		}
+	})
+	pool, err := volume.New(volume.Config{Name: "local", Path: filepath.Join(t.TempDir(), "p"), Selected: func() (pooldir.Selection, string) {
+		return pooldir.NotSelected, "not here"
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = pool.Open() // it is not here
+	pools, err := volume.NewPools(pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(Config{Client: fake.NewClientset(), Node: "node-01", Driver: "driver.example", Namespace: "agents", Pools: pools})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, known := p.pools(contract.NodePools{}); !known || len(n.Pools) != 0 {
+		t.Errorf("%+v, %t", n, known)
+	}
 }
 
 // A reason that changes all the time is not written all the time.

@@ -37,9 +37,15 @@ type publishing struct {
 // publish runs test in a bubble, in which time passes only while everything waits. The objects are
 // there before the publisher starts.
 func publish(t *testing.T, test func(*publishing), objects ...runtime.Object) {
+	publishOf(t, volume.Config{}, test, objects...)
+}
+
+// publishOf is publish with more of the pool's configuration.
+func publishOf(t *testing.T, c volume.Config, test func(*publishing), objects ...runtime.Object) {
 	dir := filepath.Join(t.TempDir(), "pool")
 	synctest.Test(t, func(t *testing.T) {
-		pool, err := volume.New(volume.Config{Name: "local", Path: dir})
+		c.Name, c.Path = "local", dir
+		pool, err := volume.New(c)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -61,16 +62,17 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector. For a pool that is not ready it exports
 // only that, and whether its path was on the operating system's disk at the last
-// check. The latter has no series before the first check.
+// check. The latter has no series before the first check. It exports nothing of a pool of other nodes.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
-	c.scrape.each(out, c.pools, func(pool *volume.Pool) []prometheus.Metric {
+	pools := slices.DeleteFunc(slices.Clone(c.pools), func(p *volume.Pool) bool { return p.Elsewhere() != "" })
+	c.scrape.each(out, pools, func(pool *volume.Pool) []prometheus.Metric {
 		c.checkShared(pool)
 		return collectPool(pool)
 	}, notReady)
 	c.mu.Lock()
 	last := maps.Clone(c.onOS)
 	c.mu.Unlock()
-	for _, pool := range c.pools {
+	for _, pool := range pools {
 		onOS, known := last[pool]
 		if !known {
 			continue

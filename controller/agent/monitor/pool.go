@@ -96,12 +96,20 @@ func (m *PoolMonitor) probe(ctx context.Context) {
 	log := klog.FromContext(ctx).WithValues("pool", m.Pool.Name(), "path", m.Pool.Path())
 	ready, warned := true, false
 	var reported []string // damaged records
+	why := ""             // the pool belongs on other nodes
 	id := ""
 	for {
 		err := m.Pool.Ready()
 		if err == nil {
 			m.lastProbe.SetToCurrentTime()
 			id = m.moved(log, id)
+		}
+		if why = m.selected(log, why); err != nil && m.Pool.Elsewhere() != "" {
+			ready, warned = true, false // until the node has a matching label
+			if !sleep.For(ctx, cmp.Or(m.Every, probeEvery)) {
+				return
+			}
+			continue
 		}
 		switch {
 		case err != nil && ready:
@@ -135,6 +143,27 @@ func (m *PoolMonitor) probe(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// selected returns why the pool belongs on other nodes, "" if it belongs on this one. It logs a change
+// from was, and records an event if the pool is here all the same.
+func (m *PoolMonitor) selected(log klog.Logger, was string) string {
+	why := m.Pool.NotSelected()
+	if why == was {
+		return why
+	}
+	m.Changed()
+	switch {
+	case why == "":
+		log.Info("The pool belongs on this node")
+	case m.Pool.Elsewhere() != "":
+		log.Info("The pool is none of this node's", "why", why)
+	default:
+		log.Info("The pool is served although it belongs on other nodes; it gets no new volumes", "why", why)
+		m.Recorder.Eventf(m.Node, corev1.EventTypeWarning, events.PoolNotSelected, "pool %s in %s is served, because it or its "+
+			"PVs are here, and gets no new volumes: %s", m.Pool.Name(), m.Pool.Path(), why)
+	}
+	return why
 }
 
 // moved returns the pool's identity. It logs and records a change from was, which

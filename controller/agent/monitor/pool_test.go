@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 )
 
 // The trash is purged soon after a call of Purge, and once more
@@ -68,6 +69,43 @@ func TestPoolMonitorSaysThatThePoolMoved(t *testing.T) {
 		t.Fatalf("%d events and %d changes, want one of each", len(events.Events), changes)
 	}
 	if e := <-events.Events; !strings.Contains(e, "Normal PoolMoved pool local") || !strings.Contains(e, "was before") {
+		t.Error(e)
+	}
+}
+
+// A pool of other nodes is no event, and one that is here all the same is told once.
+func TestMonitorOfPoolsOfOtherNodes(t *testing.T) {
+	is := pooldir.NotSelected
+	pool, err := volume.New(volume.Config{Name: "local", Path: filepath.Join(t.TempDir(), "pool"),
+		Selected: func() (pooldir.Selection, string) { return is, "the labels do not match" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	_ = pool.Open() // it is not here
+	events, changes := clientrecord.NewFakeRecorder(10), 0
+	k := NewPoolMonitor(pool, events, &corev1.ObjectReference{}, NewProbes(), func() { changes++ })
+	k.Every = time.Millisecond
+	probes := func() {
+		ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer stop()
+		k.probe(ctx)
+	}
+	if probes(); len(events.Events) != 0 || changes != 1 {
+		t.Errorf("%d events, %d changes of a pool that is not here", len(events.Events), changes)
+	}
+	if got := testutil.CollectAndCount(NewCollector([]*volume.Pool{pool}, func(string) (bool, error) { return false, nil })); got != 0 {
+		t.Errorf("%d metrics of it", got)
+	}
+	is = pooldir.Selected
+	if probes(); len(events.Events) != 0 || pool.Ready() != nil {
+		t.Errorf("%d events, %v after the node got the label", len(events.Events), pool.Ready())
+	}
+	is = pooldir.NotSelected
+	if probes(); len(events.Events) != 1 {
+		t.Fatalf("%d events after the node lost it", len(events.Events))
+	}
+	if e := <-events.Events; !strings.Contains(e, "Warning PoolNotSelected pool local") {
 		t.Error(e)
 	}
 }

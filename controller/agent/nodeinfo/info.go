@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -42,6 +43,7 @@ type registration struct {
 	uid      types.UID
 	giveUp   string
 	hostname string // the label kubernetes.io/hostname
+	labels   map[string]string
 	at       time.Time
 }
 
@@ -70,7 +72,8 @@ func (i *Info) Read(ctx context.Context) error {
 }
 
 func registrationOf(node *corev1.Node) *registration {
-	return &registration{node.UID, node.Annotations[contract.AnnGiveUp], node.Labels[corev1.LabelHostname], time.Now()}
+	return &registration{node.UID, node.Annotations[contract.AnnGiveUp], node.Labels[corev1.LabelHostname],
+		maps.Clone(node.Labels), time.Now()}
 }
 
 // ReadAgain reads the Node's UID, annotation and hostname again, unless they were read within
@@ -116,6 +119,15 @@ func (i *Info) UID() string { return string(i.last.Load().uid) }
 // Hostname returns the node's label kubernetes.io/hostname, which the affinities of PVs match, as
 // it was read last.
 func (i *Info) Hostname() string { return i.last.Load().hostname }
+
+// Labels returns the Node's labels, as they were read last, nil before the first Read. The caller must
+// not change them.
+func (i *Info) Labels() map[string]string {
+	if last := i.last.Load(); last != nil {
+		return last.labels
+	}
+	return nil
+}
 
 // GiveUp returns the Node's annotation contract.AnnGiveUp, as it was read last.
 func (i *Info) GiveUp() string { return i.last.Load().giveUp }

@@ -27,9 +27,11 @@ const testUID = "0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0"
 
 // examiner is a controller that knows its node and has the open pools legacy,
 // which is that of hostPath claims, and fast. Its API server has nothing.
-func examiner(t *testing.T) *Controller {
+func examiner(t *testing.T) *Controller { return examinerOf(t, classtest.Pools(t)) }
+
+// examinerOf is examiner with these pools of the same names.
+func examinerOf(t *testing.T, pools *volume.Pools) *Controller {
 	t.Helper()
-	pools := classtest.Pools(t)
 	client := kubernetes.NewForConfigOrDie(&rest.Config{})
 	own := []backends.Served{{Dialect: contract.Own(false), Pools: []*volume.Pool{pools.Named("legacy")}}}
 	info, recorder := infoOf(t, "c"), events.New(client, "node-01")

@@ -37,6 +37,11 @@ func (c *Controller) placeOf(b *backends.Backend, claim *corev1.PersistentVolume
 		return at, &refusal{reason: refusedNoPool, temporary: true, message: fmt.Sprintf(
 			"node %s has %s", c.Info.Name(), b.Missing(sc))}
 	}
+	if why := at.pool.NotSelected(); why != "" {
+		return at, &refusal{reason: refusedNoPool, temporary: true, message: fmt.Sprintf(
+			"node %s does not serve this claim from pool %s: %s; choose another node, or label this one", c.Info.Name(),
+			at.pool.Name(), why)}
+	}
 	return at, nil
 }
 
@@ -82,6 +87,9 @@ func mostAvailable(pools []*volume.Pool, spec volume.Spec) *volume.Pool {
 		return best
 	}
 	for _, pool := range pools {
+		if pool.NotSelected() != "" {
+			continue
+		}
 		space, err := pool.Space()
 		if err == nil {
 			err = pool.CheckQuota(spec)

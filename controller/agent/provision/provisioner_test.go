@@ -12,6 +12,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/space"
 )
@@ -164,6 +165,30 @@ func TestProvisionGivesBack(t *testing.T) {
 	}
 	refused("CSI, pool not ready", options("csi", "1Mi"), again, "node node-01 cannot serve this claim now")
 	refused("hostPath, pool not ready", o, finished, "node node-01 cannot serve this claim now")
+}
+
+// A claim whose pool belongs on other nodes goes back to the scheduler, although a pool of an earlier
+// time is here. Its volumes stay.
+func TestPoolOfOtherNodesGivesBack(t *testing.T) {
+	is := pooldir.Selected
+	c := examinerOf(t, classtest.PoolsOf(t, func(c *volume.Config) {
+		c.Selected = func() (pooldir.Selection, string) { return is, "the labels do not match" }
+	}))
+	served := options("csi", "1Mi")
+	if pv, _, err := c.Provision(t.Context(), served); pv == nil || err != nil {
+		t.Fatal(pv, err)
+	}
+	is = pooldir.NotSelected
+	if pv, _, err := c.Provision(t.Context(), served); pv == nil || err != nil {
+		t.Errorf("of a volume that is there: %v, %v", pv, err)
+	}
+	o := options("csi", "1Mi")
+	o.PVC = o.PVC.DeepCopy()
+	o.PVC.UID, o.PVName = "another", "pvc-another"
+	if pv, state, err := c.Provision(t.Context(), o); pv != nil || state != lib.ProvisioningReschedule || err == nil ||
+		!strings.Contains(err.Error(), "does not serve this claim from pool legacy: the labels do not match") {
+		t.Errorf("%v, %s, %v", pv, state, err)
+	}
 }
 
 // What the class says of limits is recorded, and that a pool has none is said

@@ -71,11 +71,16 @@ func Claim(uid, className, volume string, annotations ...string) *corev1.Persist
 }
 
 // Pools returns the open pools legacy and fast, until the test ends.
-func Pools(t *testing.T) *volume.Pools {
+func Pools(t *testing.T) *volume.Pools { return PoolsOf(t, func(*volume.Config) {}) }
+
+// PoolsOf is Pools after a change of their configurations.
+func PoolsOf(t *testing.T, change func(*volume.Config)) *volume.Pools {
 	t.Helper()
 	var all []*volume.Pool
 	for _, name := range []string{"legacy", "fast"} {
-		pool, err := volume.New(volume.Config{Name: name, Path: filepath.Join(t.TempDir(), name)})
+		config := volume.Config{Name: name, Path: filepath.Join(t.TempDir(), name)}
+		change(&config)
+		pool, err := volume.New(config)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,6 +30,7 @@ const (
 	ParameterIgnored        = "ParameterIgnored"
 	PoolMoved               = "PoolMoved"
 	PoolNotReady            = "PoolNotReady"
+	PoolNotSelected         = "PoolNotSelected"
 	PoolReady               = "PoolReady"
 	SeveralNodes            = "SeveralNodes"
 	ProvisioningFailed      = "ProvisioningFailed" // the library's, so that one search finds all refusals
@@ -144,6 +145,10 @@ var reasons = []Reason{
 	{Name: PoolNotReady, Type: "Warning", Object: "node",
 		When:   "a pool cannot be opened or does not respond; no volume is created or deleted there",
 		Action: "repair or mount the disk; the agent opens the pool again by itself"},
+	{Name: PoolNotSelected, Type: "Warning", Object: "node",
+		When: "the labels of the node do not match the nodeSelector of a pool, and the pool or PVs of it are on the node: it is " +
+			"served, and gets no new volumes",
+		Action: "label the node again, or move its volumes to another node"},
 	{Name: PoolReady, Type: "Normal", Object: "node",
 		When: "such a pool is ready again"},
 	{Name: PoolMoved, Type: "Normal", Object: "node",

@@ -47,7 +47,7 @@ var pools = []Setting{
 	{Flag: "pv-dir-mount", Env: "PV_DIR_MOUNT", Kind: text,
 		Help: "--pv-dir or a directory above it that must be a mount point of the host before the agent uses it. The pod's hostPath volume must be the directory above it, with mountPropagation HostToContainer"},
 	{Flag: "datadir", Env: "DATADIR", Kind: text,
-		Help: "pools of the CSI driver as JSON, such as [{\"name\":\"local\",\"path\":\"/var/hpvolumes/csi\"}]. \"mount\" is what --pv-dir-mount is for --pv-dir; a pool with \"shared\": true is not offered; unknown keys are refused. Without it the driver has the pool legacy in --pv-dir; in driver-only mode " + DefaultPools},
+		Help: "pools of the CSI driver as JSON, such as [{\"name\":\"local\",\"path\":\"/var/hpvolumes/csi\"}]. \"mount\" is what --pv-dir-mount is for --pv-dir; a pool with \"nodeSelector\": {\"label\":\"value\"} is only for nodes with these labels; a pool with \"shared\": true is not offered; unknown keys are refused. Without it the driver has the pool legacy in --pv-dir; in driver-only mode " + DefaultPools},
 	{Flag: "reserve", Kind: size, Default: "0", ConfigMap: true,
 		Help: "disk space kept free in each pool, such as 10Gi; claims cannot use it"},
 	{Flag: "overcommit", Kind: factor, Default: "1", ConfigMap: true,

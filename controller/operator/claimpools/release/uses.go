@@ -29,7 +29,7 @@ type snapshot struct {
 	// published is what agents published of the pools of their nodes, also of absent ones.
 	published map[string]contract.NodePools
 	uses      []identity.Use
-	at     time.Time // the end of the lists
+	at        time.Time // the end of the lists
 }
 
 // agent is a pod that offers pools.
