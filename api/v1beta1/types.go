@@ -100,6 +100,8 @@ type NodePlacement struct {
 }
 
 // StoragePool is a directory of CSI volumes on every node
+// +kubebuilder:validation:XValidation:rule="!has(self.mount) || !self.mount || !has(self.pvcTemplate)",message="mount is for a disk that you mount; the operator mounts that of a pool with a pvcTemplate: remove mount"
+// +kubebuilder:validation:XValidation:rule="!has(self.mount) || !self.mount || self.path.matches('^/[^/]+/.')",message="the path of a pool with mount must not lie in the root directory, because the agents get the directory above it: name a directory such as /mnt/disk"
 type StoragePool struct {
 	// Name is what storage classes name in their parameter storagePool
 	// +kubebuilder:validation:MinLength=1
@@ -113,6 +115,14 @@ type StoragePool struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^/((home|tmp|var|var/lib|var/log|var/tmp)?|(bin|boot|dev|etc|lib|lib32|lib64|libx32|proc|root|run|sbin|sys|usr|var/lib/kubelet)(/.*)?)$')",message="the path must not be a directory of the operating system: name a directory of its own, such as /var/hpvolumes"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^/(csi|hostpath-provisioner|hostpath-operator)(/.*)?$')",message="the path must not be one that the agent's container has itself: name another directory, such as /var/hpvolumes"
 	Path string `json:"path"`
+	// NodeSelector are labels of the nodes that have the pool; every node unless set. A pool that is on another node, or has
+	// volumes there, is served there and gets no new volumes
+	// +kubebuilder:validation:MaxProperties=8
+	// +optional
+	NodeSelector map[string]LabelValue `json:"nodeSelector,omitempty"`
+	// Mount requires the path to be a mount point of the node: nothing is made there before its disk is mounted
+	// +optional
+	Mount bool `json:"mount,omitempty"`
 	// PVCTemplate describes a claim for each node, on whose volume the pool lies
 	// +optional
 	PVCTemplate *corev1.PersistentVolumeClaimSpec `json:"pvcTemplate,omitempty"`

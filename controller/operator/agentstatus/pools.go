@@ -89,6 +89,17 @@ func (s State) Closed(except func(pool string) bool) (all []Closed) {
 	return all
 }
 
+// Have returns on how many nodes there is, or should be, a pool of that name: agents publish none of
+// other nodes.
+func (s State) Have(pool string) (nodes int) {
+	for _, a := range s.Agents {
+		if _, has := a.Pools.Named(pool); has {
+			nodes++
+		}
+	}
+	return nodes
+}
+
 // Open returns on how many nodes the pool is open.
 func (s State) Open(pool string) (nodes int) {
 	for _, a := range s.Agents {

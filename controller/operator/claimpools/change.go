@@ -26,7 +26,8 @@ type step struct {
 }
 
 // plan returns the holders that are wanted, after it created their claims and added them to the
-// record. A holder at another path is not among them: it is unmounted there first.
+// record. A holder at another path is not among them: it is unmounted there first. One on a node whose
+// labels do not match any more is, because its volumes stay there.
 func (r *Reconciler) plan(ctx context.Context, w objects.Desired, have map[string]*appsv1.Deployment,
 	found *Result) (steps []step, err error) {
 	for i, p := range w.Pools {
@@ -34,6 +35,10 @@ func (r *Reconciler) plan(ctx context.Context, w objects.Desired, have map[strin
 		for _, node := range w.Nodes {
 			name := objects.NameOf(p.Name, node.Name)
 			known, found := r.Record.Holders[name]
+			if !found && !p.On(node) {
+				s.DesiredReady--
+				continue
+			}
 			if found && (known.Pool != p.Name || known.Node != node.Name) {
 				s.Problems = append(s.Problems, collides(p.Name, node.Name, known))
 				continue

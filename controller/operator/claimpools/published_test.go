@@ -64,3 +64,27 @@ func TestAbsentNodeWhosePoolIsOpen(t *testing.T) {
 		c.pass(objects.Desired{Settled: true, Deleted: true})
 	}
 }
+
+// A pool with a nodeSelector gets claims on matching nodes. On one that loses the label its holder stays,
+// because its volumes are there.
+func TestSelectedNodes(t *testing.T) {
+	c := objectsOf(t, nodeNamed("n1", corev1.ConditionTrue), nodeNamed("n2", corev1.ConditionTrue))
+	w := poolP()
+	w.Pools[0].NodeSelector = map[string]string{"disk": "fast"}
+	w.Nodes[0].Labels = map[string]string{"disk": "fast", "other": "x"}
+	w.Nodes[1].Labels = map[string]string{"disk": "slow"}
+	r := c.pass(w)
+	c.wantReplicas("n1", 1)
+	c.wantReplicas("n2", -1)
+	var claims corev1.PersistentVolumeClaimList
+	if err := c.List(t.Context(), &claims); err != nil || len(claims.Items) != 1 || r.States[0].DesiredReady != 1 {
+		t.Errorf("%d claims, %v, %+v", len(claims.Items), err, r.States)
+	}
+	w.Nodes[0].Labels = nil
+	c.runs()
+	r = c.pass(w)
+	c.wantReplicas("n1", 1)
+	if len(r.Left)+len(r.Kept) != 0 || r.States[0].DesiredReady != 1 {
+		t.Errorf("left %q, kept %q, %+v", r.Left, r.Kept, r.States)
+	}
+}

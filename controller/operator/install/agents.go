@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
@@ -100,10 +101,16 @@ func (r *Reconciler) Observe(ctx context.Context) (o agentstatus.Observed, err e
 	return o, err
 }
 
-// offering returns the nodes of the agents, and which of the pools that they offer are open.
-func offering(s agentstatus.State) (nodes []objects.Node) {
+// offering returns the nodes of the agents with their labels, and which of the pools that they offer
+// are open.
+func (r *Reconciler) offering(ctx context.Context, s agentstatus.State) (nodes []objects.Node, err error) {
 	for i, a := range s.Agents {
-		node := objects.Node{Name: a.Node, Offered: map[string]string{}}
+		metadata := &metav1.PartialObjectMetadata{}
+		metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
+		if err := client.IgnoreNotFound(r.Client.Get(ctx, client.ObjectKey{Name: a.Node}, metadata)); err != nil {
+			return nil, fmt.Errorf("read node %s: %w", a.Node, err)
+		}
+		node := objects.Node{Name: a.Node, Offered: map[string]string{}, Labels: metadata.Labels}
 		for _, p := range poolrecord.OfferOf(s.Running[i].Spec).Pools {
 			if a.Opens(p.Name) {
 				open, _ := a.Pools.Named(p.Name)
@@ -112,5 +119,5 @@ func offering(s agentstatus.State) (nodes []objects.Node) {
 		}
 		nodes = append(nodes, node)
 	}
-	return nodes
+	return nodes, nil
 }

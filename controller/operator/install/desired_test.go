@@ -131,6 +131,29 @@ func TestRefusedPools(t *testing.T) {
 	}
 }
 
+// A pool with a nodeSelector is wanted on the nodes whose agents publish it.
+func TestSelectedPools(t *testing.T) {
+	cr := &v1beta1.HostPathProvisioner{Spec: v1beta1.HostPathProvisionerSpec{StoragePools: []v1beta1.StoragePool{
+		{Name: "a", Path: "/a"}, {Name: "c", Path: "/c", NodeSelector: map[string]v1beta1.LabelValue{"disk": "fast"}}}}}
+	open := func(pools ...string) contract.NodePools {
+		n := contract.NodePools{Pools: []contract.NodePool{}}
+		for _, name := range pools {
+			n.Pools = append(n.Pools, contract.NodePool{Name: name, Open: true})
+		}
+		return n
+	}
+	a := agents{State: agentstatus.State{Desired: 2, Ready: 2, Agents: []agentstatus.Agent{
+		{Node: "n1", Ready: true, Pools: open("a", "c")}, {Node: "n2", Ready: true, Pools: open("a")}}}}
+	s := plan{Layout: layout.Of(cr)}.statuses(a)
+	if s[0].DesiredReady != 2 || s[0].Phase != v1beta1.Ready || s[1].DesiredReady != 1 || s[1].CurrentReady != 1 || s[1].Phase != v1beta1.Ready {
+		t.Errorf("%+v", s)
+	}
+	a.Agents[0].Pools = open("a")
+	if s = (plan{Layout: layout.Of(cr)}).statuses(a); s[1].DesiredReady != 0 || s[1].Phase == v1beta1.Ready {
+		t.Errorf("without a node: %+v", s[1])
+	}
+}
+
 // A pool that is not open on a node keeps no agent from an update, and is told.
 func TestClosedPools(t *testing.T) {
 	cr := &v1beta1.HostPathProvisioner{Spec: v1beta1.HostPathProvisionerSpec{StoragePools: []v1beta1.StoragePool{{Name: "c", Path: "/c"}}}}

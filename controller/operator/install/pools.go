@@ -43,7 +43,11 @@ func (r *Reconciler) claimPools(cr *v1beta1.HostPathProvisioner, record *poolrec
 // reconcileClaimPools has the pools on claims as the layout has them, on the nodes of the agents.
 func (r *Reconciler) reconcileClaimPools(ctx context.Context, cr *v1beta1.HostPathProvisioner, l *plan,
 	a agentstatus.State) (err error) {
-	wanted := objects.Desired{Pools: l.OnClaims(), Nodes: offering(a), Agents: a.Desired,
+	nodes, err := r.offering(ctx, a)
+	if err != nil {
+		return err
+	}
+	wanted := objects.Desired{Pools: l.OnClaims(), Nodes: nodes, Agents: a.Desired,
 		Settled: a.Settled && len(l.without) == 0} // the others are to have an agent later
 	l.claims, err = r.claimPools(cr, l.Record).Reconcile(ctx, wanted)
 	l.Retained = append(l.Retained, l.claims.Kept...)

@@ -122,9 +122,12 @@ func (l plan) partly(ready bool) verdict {
 // that it is open.
 func (l plan) statuses(a agents) (all []v1beta1.StoragePoolStatus) {
 	for _, p := range l.Pools {
-		s := v1beta1.StoragePoolStatus{Name: p.Name, Phase: v1beta1.Preparing, DesiredReady: a.Desired,
-			CurrentReady: min(a.Open(p.Name), a.Desired)}
-		if a.Complete() && s.CurrentReady == s.DesiredReady {
+		s := v1beta1.StoragePoolStatus{Name: p.Name, Phase: v1beta1.Preparing, DesiredReady: a.Desired}
+		if len(l.Details[p.Name].NodeSelector) > 0 {
+			s.DesiredReady = a.Have(p.Name)
+		}
+		s.CurrentReady = min(a.Open(p.Name), s.DesiredReady)
+		if a.Complete() && s.DesiredReady > 0 && s.CurrentReady == s.DesiredReady {
 			s.Phase = v1beta1.Ready
 		}
 		if p.Mount != "" {

@@ -53,6 +53,7 @@ func Of(cr *v1beta1.HostPathProvisioner) (l Layout) {
 	l.templates = map[poolrecord.Pool]*corev1.PersistentVolumeClaimSpec{}
 	for _, p := range cr.Spec.StoragePools {
 		path := filepath.Join(filepath.Clean(p.Path), "csi")
+		l.Detail(p.Name, detailsOf(p))
 		if p.PVCTemplate == nil {
 			l.Pools = append(l.Pools, poolrecord.Pool{Name: p.Name, Path: path})
 			continue
@@ -69,11 +70,26 @@ func Of(cr *v1beta1.HostPathProvisioner) (l Layout) {
 	return l
 }
 
+// detailsOf returns what may change of a pool of the resource.
+func detailsOf(p v1beta1.StoragePool) (d poolrecord.Details) {
+	for label, value := range p.NodeSelector {
+		if d.NodeSelector == nil {
+			d.NodeSelector = map[string]string{}
+		}
+		d.NodeSelector[label] = string(value)
+	}
+	if p.Mount && p.PVCTemplate == nil {
+		d.Mount = filepath.Clean(p.Path)
+	}
+	return d
+}
+
 // OnClaims returns the pools on claims. One that stays because PVs use it has no template.
 func (l Layout) OnClaims() (all []objects.Pool) {
 	for _, p := range l.Pools {
 		if p.Mount != "" {
-			all = append(all, objects.Pool{Name: p.Name, Path: p.Path, Template: l.templates[p]})
+			all = append(all, objects.Pool{Name: p.Name, Path: p.Path, Template: l.templates[p],
+				NodeSelector: l.Details[p.Name].NodeSelector})
 		}
 	}
 	return all
@@ -96,16 +112,22 @@ func (l Layout) Configure(pod *corev1.PodSpec) error {
 	return nil
 }
 
-// directories returns the pod's volumes with their directories: those that contain the pools, and
-// that of hostPath volumes.
+// directories returns the pod's volumes with their directories: those that contain the pools, or above
+// them the mount points of their disks, and that of hostPath volumes.
 func (l Layout) directories() (all []poolrecord.Pool) {
-	found := false
+	has := func(dir string) bool {
+		return slices.ContainsFunc(all, func(d poolrecord.Pool) bool { return d.Path == dir })
+	}
 	for _, p := range l.Pools {
 		dir := filepath.Dir(p.Path)
-		all = append(all, poolrecord.Pool{Name: volumeName(p.Name), Path: dir})
-		found = found || dir == l.PVDir
+		if l.Details[p.Name].Mount != "" { // a volume of a pod is always a mount point
+			dir = filepath.Dir(dir)
+		}
+		if !has(dir) {
+			all = append(all, poolrecord.Pool{Name: volumeName(p.Name), Path: dir})
+		}
 	}
-	if l.PVDir != "" && !found {
+	if l.PVDir != "" && !has(l.PVDir) {
 		all = append(all, poolrecord.Pool{Name: "hostpath-volumes", Path: l.PVDir})
 	}
 	return all

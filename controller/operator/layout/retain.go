@@ -98,6 +98,7 @@ func (l *Layout) updateRecord(had poolrecord.Offer, agents []running) {
 		again := slices.ContainsFunc(l.Pools, func(q poolrecord.Pool) bool { return q.Name == p.Name })
 		if !slices.Contains(l.Pools, p) && !again && slices.ContainsFunc(agents, offers) {
 			to.Pools = append(to.Pools, p)
+			to.Detail(p.Name, had.Details[p.Name])
 		}
 	}
 	offers := func(agent running) bool { return agent.Unreadable || agent.PVDir == had.PVDir }
@@ -189,6 +190,7 @@ func (l *Layout) retain(had poolrecord.Offer, u usage) {
 			return instead || q.Name == p.Name
 		})
 		l.Pools = append(l.Pools, p)
+		l.Detail(p.Name, had.Details[p.Name])
 		l.Retained = append(l.Retained, text)
 	}
 	if had.PVDir != "" && had.PVDir != l.PVDir && u.hostPath > 0 {

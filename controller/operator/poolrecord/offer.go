@@ -2,6 +2,7 @@ package poolrecord
 
 import (
 	"encoding/json"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -9,11 +10,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Pool is one pool of CSI volumes, with its directory as the agent sees it.
+// Pool is one pool of CSI volumes, with its directory as the agent sees it. Another path, and a disk on
+// a claim or not, are another pool.
 type Pool struct {
 	Name string `json:"name"`
 	Path string `json:"path"`
-	// Mount is Path if the pool is not to be used before a filesystem is mounted there.
+	// Mount is Path if the pool is on a claim, and not to be used before its filesystem is mounted.
+	Mount string `json:"mount,omitempty"`
+}
+
+// Details are what may change of a pool that stays the same one.
+type Details struct {
+	// NodeSelector are the labels of the nodes that have the pool, none for all nodes.
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// Mount is the directory above Pool.Path that has to be a mount point, "" if none has to.
 	Mount string `json:"mount,omitempty"`
 }
 
@@ -21,9 +31,17 @@ type Pool struct {
 type Offer struct {
 	// Pools are those of CSI volumes.
 	Pools []Pool `json:"pools"`
+	// Details are those of pools that have any, by their names.
+	Details map[string]Details `json:"details,omitempty"`
 	// PVDir is the directory of hostPath volumes, "" if there are none.
 	PVDir  string `json:"pvDir,omitempty"`
 	Prefix bool   `json:"prefix,omitempty"`
+}
+
+// dataDir is a pool in the agents' variable DATADIR.
+type dataDir struct {
+	Pool
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 }
 
 // Lacks reports whether the offer lacks something of the other.
@@ -44,11 +62,18 @@ type PodOffer struct {
 // OfferOf reads what the agent of the pod offers.
 func OfferOf(pod corev1.PodSpec) (o PodOffer) {
 	read := func(text string, pools *[]Pool) {
-		var some []Pool
+		var some []dataDir
 		if err := json.Unmarshal([]byte(text), &some); err != nil {
 			o.Unreadable = true
 		}
-		*pools = append(*pools, some...)
+		for _, d := range some {
+			more := Details{NodeSelector: d.NodeSelector}
+			if d.Mount != d.Path {
+				more.Mount, d.Mount = d.Mount, ""
+			}
+			o.detail(d.Name, more)
+			*pools = append(*pools, d.Pool)
+		}
 	}
 	for _, c := range pod.Containers {
 		for _, v := range c.Env {
@@ -68,9 +93,35 @@ func OfferOf(pod corev1.PodSpec) (o PodOffer) {
 	return o
 }
 
+// detail sets the details of a pool.
+func (o *Offer) detail(pool string, d Details) {
+	switch {
+	case len(d.NodeSelector) == 0 && d.Mount == "":
+		delete(o.Details, pool)
+	case o.Details == nil:
+		o.Details = map[string]Details{pool: d}
+	default:
+		o.Details[pool] = d
+	}
+}
+
+// Detail sets the details of a pool, in a copy of those of others.
+func (o *Offer) Detail(pool string, d Details) {
+	o.Details = maps.Clone(o.Details)
+	o.detail(pool, d)
+}
+
 // Configure sets the variables of an agent's container, from which OfferOf reads the offer.
 func (o Offer) Configure(agent *corev1.Container) error {
-	list, err := json.Marshal(o.Pools)
+	all := make([]dataDir, len(o.Pools))
+	for i, p := range o.Pools {
+		more := o.Details[p.Name]
+		if p.Mount == "" {
+			p.Mount = more.Mount
+		}
+		all[i] = dataDir{p, more.NodeSelector}
+	}
+	list, err := json.Marshal(all)
 	if err != nil {
 		return err
 	}

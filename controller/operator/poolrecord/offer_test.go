@@ -11,6 +11,8 @@ import (
 func TestOffer(t *testing.T) {
 	for _, want := range []Offer{
 		{Pools: []Pool{{Name: "a", Path: "/a/csi"}, {Name: "b", Path: "/b/csi", Mount: "/b/csi"}}},
+		{Pools: []Pool{{Name: "a", Path: "/a/csi"}, {Name: "b", Path: "/mnt/b/csi"}, {Name: "c", Path: "/c/csi", Mount: "/c/csi"}}, Details: map[string]Details{
+			"a": {NodeSelector: map[string]string{"disk": "fast"}}, "b": {Mount: "/mnt/b"}, "c": {NodeSelector: map[string]string{"x": ""}}}},
 		{Pools: []Pool{{Name: "legacy", Path: "/a/csi"}}, PVDir: "/a", Prefix: true},
 	} {
 		var c corev1.Container

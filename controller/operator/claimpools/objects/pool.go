@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
@@ -16,6 +17,13 @@ type Pool struct {
 	Path string
 	// Template describes the claims. It is nil for a pool that stays as it is while PVs use it.
 	Template *corev1.PersistentVolumeClaimSpec
+	// NodeSelector are the labels of the nodes that get a disk, none for all.
+	NodeSelector map[string]string
+}
+
+// On reports whether the pool gets a disk on the node.
+func (p Pool) On(n Node) bool {
+	return labels.SelectorFromSet(p.NodeSelector).Matches(labels.Set(n.Labels))
 }
 
 // Node is a node on which an agent runs.
@@ -24,6 +32,8 @@ type Node struct {
 	// Offered are the pools that the agent offers and has open, if it is ready. They have their UUIDs, ""
 	// if the agent publishes none.
 	Offered map[string]string
+	// Labels are those of the Node, none if there is no Node.
+	Labels map[string]string
 }
 
 // Reasons of pools that are not ready. The last two stay until a user changes the template.
