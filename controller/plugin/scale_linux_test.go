@@ -83,6 +83,7 @@ func large(nodes, volumes, dead int) *scene.Cluster {
 		}
 	}
 	c.AddInstallation(int32(nodes))
+	c.Add(scene.Claim("shop", "new", ""), scene.UserOf("web-0", "new", ""))
 	return c
 }
 
@@ -133,16 +134,18 @@ func TestDeadNodes(t *testing.T) {
 	})
 }
 
-// BenchmarkScale measures the plugin, as a process of its own, on 1,000 nodes with 10,000 volumes.
+// BenchmarkScale measures the plugin, as a process of its own, on clusters with 10 volumes a node.
 func BenchmarkScale(b *testing.B) {
 	for _, row := range []struct {
-		dead int
-		args string
+		nodes, dead int
+		args        string
 	}{
-		{0, "status"}, {0, "volumes -A"}, {0, "top"}, {0, "node node-0500"}, {0, "explain data-500-5"}, {30, "volumes -A --timeout 2s"}, {300, "status --timeout 2s"},
+		{1000, 0, "status"}, {1000, 0, "volumes -A"}, {1000, 0, "top"}, {1000, 0, "node node-0500"}, {1000, 0, "explain data-500-5"},
+		{1000, 30, "volumes -A --timeout 2s"}, {1000, 300, "status --timeout 2s"},
+		{100, 0, "explain new"}, {1000, 0, "explain new"}, {2000, 0, "explain new"}, {100, 0, "doctor"}, {1000, 0, "doctor"}, {2000, 0, "doctor"},
 	} {
-		b.Run(fmt.Sprintf("%s,%d dead", row.args, row.dead), func(b *testing.B) {
-			kubeconfig := large(1000, 10, row.dead).Start(b)
+		b.Run(fmt.Sprintf("%s,%d nodes,%d dead", row.args, row.nodes, row.dead), func(b *testing.B) {
+			kubeconfig := large(row.nodes, 10, row.dead).Start(b)
 			runtime.GC()
 			most, file := 0.0, filepath.Join(b.TempDir(), "status")
 			for b.Loop() {

@@ -15,14 +15,25 @@ import (
 // as a command of the plugin does.
 func (c *Cluster) Reader(t testing.TB) (cluster.Reader, agents.AskPools) {
 	t.Helper()
-	clock, config := &cluster.Clock{}, c.Serve(t).Config()
+	s := c.Serve(t)
+	reader := s.Reader()
+	return reader, s.Ask(reader)
+}
+
+// Reader returns what reads the API server.
+func (s *Server) Reader() cluster.Reader {
+	clock, config := &cluster.Clock{}, s.Config()
 	config.Wrap(clock.Wrap)
-	reader := cluster.Reader{Client: kubernetes.NewForConfigOrDie(config), Clock: clock}
-	ask := agents.Asker{Exec: agents.NewExec(config, reader.Client), Timeout: time.Minute}
-	return reader, func(ctx context.Context, of []cluster.Agent) ([]agents.Pools, string) {
-		if why := reader.MayExec(ctx, "hpp"); why != "" {
+	return cluster.Reader{Client: kubernetes.NewForConfigOrDie(config), Clock: clock}
+}
+
+// Ask returns what asks the agents, if the user may.
+func (s *Server) Ask(r cluster.Reader) agents.AskPools {
+	asker := agents.Asker{Exec: agents.NewExec(s.Config(), r.Client), Timeout: time.Minute}
+	return func(ctx context.Context, of []cluster.Agent) ([]agents.Pools, string) {
+		if why := r.MayExec(ctx, "hpp"); why != "" {
 			return nil, why
 		}
-		return ask.Pools(ctx, of), ""
+		return asker.Pools(ctx, of), ""
 	}
 }

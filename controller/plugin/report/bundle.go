@@ -39,7 +39,9 @@ func (b *bundle) add(name, what string, data []byte) {
 }
 
 // missing notes that a file is not there, and why.
-func (b *bundle) missing(name, why string) { b.entries = append(b.entries, Entry{name, why, -1}) }
+func (b *bundle) missing(name, why string) {
+	b.entries = append(b.entries, Entry{name, scrubbed(why), -1})
+}
 
 func (b *bundle) write(name string, data []byte) {
 	if b.err != nil {

@@ -22,6 +22,7 @@ import (
 	hpp "kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/doctor"
+	scene "kubevirt.io/hostpath-provisioner/controller/plugin/plugintest"
 )
 
 var update = flag.Bool("update", false, "write testdata/fields.txt")
@@ -139,6 +140,74 @@ func podSpec(of any) *corev1.PodSpec {
 	return nil
 }
 
+// stringsOf returns each string field of a value, at any depth, with its path as JSON has it.
+func stringsOf(v reflect.Value, at string, all map[string]reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		if v.CanSet() {
+			all[strings.TrimPrefix(at, ".")] = v
+		}
+	case reflect.Pointer, reflect.Interface:
+		stringsOf(v.Elem(), at, all)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+			if name != "" {
+				name = "." + name
+			}
+			stringsOf(v.Field(i), at+name, all)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			stringsOf(v.Index(i), at, all)
+		}
+	}
+}
+
+// FuzzSecrets plants a secret in one string field of one object of a cluster, in the log, in the
+// metrics, and in what an agent prints, and writes the report. It is nowhere, but for fields in
+// testdata/fields.txt.
+func FuzzSecrets(f *testing.F) {
+	shown, err := os.ReadFile("testdata/fields.txt")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for i := range leaky().Objects {
+		f.Add(uint16(i), uint16(7*i), "correct-horse-battery")
+	}
+	f.Fuzz(func(t *testing.T, object, field uint16, secret string) {
+		if len(secret) < 8 || strings.ContainsFunc(secret, func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789-", r) }) || strings.Trim(secret, "-") != secret {
+			t.Skip("it is found as it is in no text")
+		}
+		secret = "s3cr3t-" + secret
+		c := leaky()
+		planted := map[string]reflect.Value{}
+		o := c.Objects[int(object)%len(c.Objects)]
+		stringsOf(reflect.ValueOf(o), "", planted)
+		path := slices.Sorted(maps.Keys(planted))[int(field)%len(planted)]
+		planted[path].SetString(secret)
+		c.Log = "--password " + "login https://svc:" + secret + "@proxy, token=" + secret + "\n"
+		c.Metrics["agent-node-02"] += "# token: " + secret + "\n"
+		c.Prints["agent-node-02 inspect"] = scene.Answer{Out: scene.JSON(c.Pools["node-02"]...).Out, Err: "inspect: Authorization: Bearer " + secret, Code: 1}
+		if kind := reflect.TypeOf(o).Elem().Name(); strings.Contains(string(shown), kind+" "+path+"\n") || structural(path) {
+			return // it may be shown, or decides whose the object is
+		}
+		files, _ := bundleOf(t, c, nil)
+		for name, text := range files {
+			if strings.Contains(name+text, secret) {
+				t.Errorf("%s of %T is in %s:\n%s", path, o, name, text)
+			}
+		}
+	})
+}
+
+// structural reports whether a field is a name, a kind or a mark by which objects are found, or the value
+// of a variable, which TestContainers plants.
+func structural(path string) bool {
+	last := path[strings.LastIndex(path, ".")+1:]
+	return strings.HasSuffix(path, "env.value") || slices.Contains([]string{"name", "namespace", "kind", "apiVersion", "uid", "claimName", "nodeName"}, last)
+}
+
 // Another program's container has a name and an image, and nothing else; of our own the variables are
 // those of this project.
 func TestContainers(t *testing.T) {
@@ -214,7 +283,7 @@ func TestEventsOfOthers(t *testing.T) {
 	f.Claims.Items = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "ours"}, Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("local")}},
 		{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "others"}, Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("cloud")}}}
 	f.Classes.Items = []storagev1.StorageClass{{ObjectMeta: metav1.ObjectMeta{Name: "local"}, Provisioner: contract.HostPathProvisioner}, {ObjectMeta: metav1.ObjectMeta{Name: "cloud"}, Provisioner: "ebs.csi.aws.com"}}
-	pods := []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "hpp", Name: "agent-1"}}}
+	ours := sieveOf(f, []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "hpp", Name: "agent-1"}}})
 	for about, want := range map[string]bool{
 		"PersistentVolumeClaim shop ours X": true, "PersistentVolumeClaim shop others X": false, "PersistentVolumeClaim shop gone ProvisioningFailed": false,
 		"PersistentVolume  gone X": false, "Node  node-01 PoolNotReady": true, "Node  node-01 NodeNotReady": true, "Node  node-01 OfOthers": false,
@@ -222,7 +291,7 @@ func TestEventsOfOthers(t *testing.T) {
 	} {
 		w := strings.Split(about, " ")
 		e := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: w[1]}, Reason: w[3], InvolvedObject: corev1.ObjectReference{Kind: w[0], Namespace: w[1], Name: w[2]}}
-		if got := eventIsOurs(f, e, pods); got != want {
+		if got := ours.event(e); got != want {
 			t.Errorf("%s: %t", about, got)
 		}
 	}

@@ -88,7 +88,7 @@ func (b *bundle) metrics(f *doctor.Facts) {
 			b.missing(name, m.Unknown)
 		}
 		if len(m.Text) > 0 {
-			b.add(name, "the metrics of node "+m.Agent.Node, m.Text)
+			b.add(name, "the metrics of node "+m.Agent.Node, []byte(scrubbed(string(m.Text))))
 		}
 	}
 }
