@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -117,19 +118,25 @@ func (s *session) answered(run func(*cobra.Command, []string) error) func(*cobra
 // isData reports whether the output is for programs.
 func (s *session) isData() bool { return s.output == "json" || s.output == "yaml" }
 
-// asker returns what runs commands in the pods of agents, or why the user's rights or flags forbid
-// it.
+// asker returns what runs commands in the pods of agents, or why the user's rights or flags forbid it
+// for all of them. Agents in a namespace that the user may not enter have that as the problem of their
+// answers: the user may be the administrator of one of two installations.
 func (s *session) asker(ctx context.Context, of []cluster.Agent) (asker agents.Asker, why string) {
 	if s.noExec {
 		return asker, "the agents were not asked, because of --no-exec"
 	}
-	for _, n := range cluster.Namespaces(of) {
-		if why := s.reader.MayExec(ctx, n); why != "" {
-			return asker, why
+	of = slices.DeleteFunc(slices.Clone(of), func(a cluster.Agent) bool { return a.Container == "" })
+	denied, namespaces := map[string]string{}, cluster.Namespaces(of)
+	for _, n := range namespaces {
+		if denial := s.reader.MayExec(ctx, n); denial != "" {
+			denied[n], why = denial, cmp.Or(why, denial)
 		}
 	}
-	return agents.Asker{Exec: agents.NewExec(s.rest, s.reader.Client), Timeout: s.timeout, Progress: s.progress("agents")},
-		""
+	if len(denied) > 0 && len(denied) == len(namespaces) {
+		return asker, why
+	}
+	return agents.Asker{Exec: agents.NewExec(s.rest, s.reader.Client), Timeout: s.timeout, Progress: s.progress("agents"),
+		Denied: denied}, ""
 }
 
 // pools asks agents for their pools.

@@ -34,6 +34,8 @@ type Asker struct {
 	Exec Exec
 	// Timeout bounds the wait for each agent: a node that does not answer costs no more.
 	Timeout time.Duration
+	// Denied says of namespaces why the user may run no commands in their pods.
+	Denied map[string]string
 	// Progress is called after each answer; nil for none. Calls may come at the same time.
 	Progress func(done, all int)
 }
@@ -77,6 +79,10 @@ func (a Asker) ask(ctx context.Context, agent cluster.Agent, args []string) Answ
 	}
 	if agent.Container == "" {
 		answer.Problem = fmt.Sprintf("pod %s has no container of the agent", agent.Pod)
+		return answer
+	}
+	if why := a.Denied[agent.Namespace]; why != "" {
+		answer.Problem = why
 		return answer
 	}
 	within, cancel := context.WithTimeout(ctx, a.Timeout)

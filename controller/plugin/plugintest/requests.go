@@ -33,7 +33,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.review(w, r, resource)
 	case r.URL.Path == "/version" && !s.forbids("/version"):
 		answer(w, http.StatusOK, map[string]string{"major": "1", "minor": s.Minor, "gitVersion": "v1." + s.Minor + ".0"})
-	case s.forbids(resource) || s.forbids(resource+"/"+sub):
+	case s.forbids(resource) || s.forbids(resource+"/"+sub) || s.forbids(namespace+"/"+resource+"/"+sub):
 		refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "you may not")
 	case sub == "exec":
 		s.exec(w, r, name)
@@ -95,7 +95,8 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, resource string)
 	switch review := object.(type) {
 	case *authorizationv1.SelfSubjectAccessReview:
 		a := review.Spec.ResourceAttributes
-		review.Status.Allowed = !s.forbids(strings.TrimSuffix(a.Resource+"/"+a.Subresource, "/"))
+		what := strings.TrimSuffix(a.Resource+"/"+a.Subresource, "/")
+		review.Status.Allowed = !s.forbids(what) && !s.forbids(a.Namespace+"/"+what)
 	case *authorizationv1.SubjectAccessReview:
 		a := review.Spec.ResourceAttributes
 		review.Status.Allowed = !slices.Contains(s.Lacks, a.Verb+" "+a.Resource)

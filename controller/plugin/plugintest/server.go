@@ -37,7 +37,8 @@ import (
 // Cluster is what the API server has. Tests do not change it after Start.
 type Cluster struct {
 	Objects []runtime.Object
-	// Forbidden are the resources that the user may not read, such as "pods/exec"; "*" is every one.
+	// Forbidden are the resources that the user may not read, such as "pods/exec", or
+	// "hpp/pods/exec" in one namespace; "*" is every one.
 	Forbidden []string
 	// Lacks are the permissions that no service account has, such as "get events".
 	Lacks []string
