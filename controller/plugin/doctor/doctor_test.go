@@ -409,20 +409,10 @@ func large(t testing.TB, count int) *Facts {
 
 // The time grows with the nodes, not with their square.
 func TestDoctorIsLinear(t *testing.T) {
-	took := func(count int) time.Duration {
-		f, shortest := large(t, count), time.Hour
-		for range 3 {
-			began := time.Now()
-			Run(f)
-			shortest = min(shortest, time.Since(began))
-		}
-		return shortest
-	}
-	few, many := took(500), took(2000)
-	t.Logf("500 nodes: %s, 2,000: %s", few, many)
-	if many > 8*few && many > 200*time.Millisecond {
-		t.Errorf("500 nodes take %s, and 2,000 take %s", few, many)
-	}
+	scene.Linear(t, 500, func(count int) func() {
+		f := large(t, count)
+		return func() { Run(f) }
+	})
 }
 
 // BenchmarkDoctor measures the checks of a cluster whose nodes have 10 volumes each.

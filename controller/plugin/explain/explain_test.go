@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -61,23 +60,12 @@ func large(t testing.TB, count int) *Facts {
 	return f
 }
 
-// The time grows with the nodes, not with their square: four times as many take at most eight times as
-// long, of the shortest of three.
+// The time grows with the nodes, not with their square.
 func TestExplainIsLinear(t *testing.T) {
-	took := func(count int) time.Duration {
-		f, shortest := large(t, count), time.Hour
-		for range 3 {
-			began := time.Now()
-			Explain(f)
-			shortest = min(shortest, time.Since(began))
-		}
-		return shortest
-	}
-	few, many := took(1000), took(4000)
-	t.Logf("1,000 nodes: %s, 4,000: %s", few, many)
-	if many > 8*few && many > 200*time.Millisecond {
-		t.Errorf("1,000 nodes take %s, and 4,000 take %s", few, many)
-	}
+	scene.Linear(t, 1000, func(count int) func() {
+		f := large(t, count)
+		return func() { Explain(f) }
+	})
 }
 
 func BenchmarkExplain(b *testing.B) {
