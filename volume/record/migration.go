@@ -124,6 +124,18 @@ func FinishReturn(uid string, forget bool) MigrationChange {
 	}}
 }
 
+// EndMigration ends a migration of another cluster: a PV of this one, with that UID, is bound to the
+// volume. isNew is set if it is of the kind that was wanted; otherwise the journal of before is
+// restored. The record stays, because the PV that it was created for is not here.
+func EndMigration(uid string, isNew bool) MigrationChange {
+	if isNew {
+		return FinishMigration(uid, "")
+	}
+	return MigrationChange{Op: opFinish, Step: "end", change: func(r *Record) {
+		r.PVUID, r.Migration = uid, r.Migration.Before
+	}}
+}
+
 const opFinish = "finish the migration of volume"
 
 // CancelMigration ends the migration and restores the journal of before. If this migration created

@@ -31,6 +31,8 @@ type candidate struct {
 	next  *corev1.PersistentVolume // the PV that replaces it, if it is Ready
 	job   *job                     // of a migration in progress
 	retry bool                     // the API server refused it, and may be asked again
+	// elsewhere is set for a migration of another cluster, which has no job.
+	elsewhere bool
 }
 
 // check returns the PVs of this node that are or were hostPath PVs, with their
@@ -86,6 +88,10 @@ func (m *Migrator) inProgress(pool *volume.Pool, r record.Record) candidate {
 	}}
 	if v.Migration.Stopped != "" {
 		f.Verdict, f.Reason = Stopped, v.Migration.Stopped
+	}
+	if m.isElsewhere(pool, r) {
+		f.elsewhere, f.Verdict, f.Reason = true, Left, ofOtherCluster
+		return f
 	}
 	job, err := readJob(pool, r)
 	if err != nil {

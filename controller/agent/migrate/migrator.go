@@ -163,6 +163,8 @@ func (m *Migrator) work(ctx context.Context, all []candidate) {
 	var open, ready []candidate
 	for _, f := range all {
 		switch {
+		case f.elsewhere:
+			m.endElsewhere(ctx, f)
 		case f.job != nil:
 			open = append(open, f)
 		case f.Verdict == Stopped:
