@@ -91,6 +91,7 @@ func (c recoverCommand) plan(ctx context.Context) (recovery.Plan, error) {
 			})
 		}
 		all.Wait()
+		p.Pools = append(p.Pools, r.Pool.ID)
 		p.Volumes = append(p.Volumes, volumes...)
 		for _, damage := range r.Damaged {
 			p.Volumes = append(p.Volumes, unplanned(r, "", damage))

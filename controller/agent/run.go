@@ -16,8 +16,8 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/localpath"
 	"kubevirt.io/hostpath-provisioner/controller/agent/migrate"
-	"kubevirt.io/hostpath-provisioner/controller/agent/recovery"
 	"kubevirt.io/hostpath-provisioner/controller/agent/monitor"
+	"kubevirt.io/hostpath-provisioner/controller/agent/recovery"
 	"kubevirt.io/hostpath-provisioner/controller/kube/httpserver"
 	"kubevirt.io/hostpath-provisioner/volume"
 )

@@ -61,7 +61,7 @@ func (p *Planner) Volume(ctx context.Context, r Request) (recovery.Volume, error
 		if err := p.read(ctx, r.Target(v), v, &facts); err != nil {
 			return v, err
 		}
-		if facts.PV == nil {
+		if !recovery.IsBound(v, facts) {
 			if err := p.restore(ctx, pool, rec, r, &v, facts.Claim); err != nil {
 				return v, err
 			}

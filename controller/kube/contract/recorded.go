@@ -14,6 +14,9 @@ import (
 // programs are not among them: an importer, for example, would import over the data again.
 var keptAnnotations = []string{AnnProvisionOnNode}
 
+// IsKept reports whether a claim that is made again may have an annotation.
+func IsKept(key string) bool { return slices.Contains(keptAnnotations, key) }
+
 // Recorded returns what the record of a volume keeps of its PV and its claim, within
 // record.MaxClaim.
 func Recorded(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) *record.Claim {

@@ -40,7 +40,7 @@ func (o Options) Target(v Volume) string {
 
 // Decide returns what becomes of a volume. What is not known leaves it.
 func Decide(v Volume, f Facts, o Options) Finding {
-	if v.Problem == "" && isBound(v, f) {
+	if v.Problem == "" && IsBound(v, f) {
 		return Finding{Verdict: There}
 	}
 	for _, check := range []func(Volume, Facts, Options) string{ofRecord, ofCluster, ofNamespace, ofPV, ofClaim} {
@@ -58,20 +58,24 @@ func Decide(v Volume, f Facts, o Options) Finding {
 	return made
 }
 
-// isBound reports whether the volume's PV and a claim are Bound to each other.
-func isBound(v Volume, f Facts) bool {
+// IsBound reports whether the volume's PV and a claim are Bound to each other.
+func IsBound(v Volume, f Facts) bool {
 	return f.PV != nil && names(f.PV, v) && f.PV.DeletionTimestamp == nil && f.PV.Status.Phase == corev1.VolumeBound &&
 		f.Claim != nil && contract.ClaimUID(f.PV) == string(f.Claim.UID) && f.Claim.Spec.VolumeName == f.PV.Name
 }
 
 // names reports whether a PV names the volume.
 func names(pv *corev1.PersistentVolume, v Volume) bool {
-	directory := path.Base(contract.DirectoryOf(pv))
-	if pv.Spec.CSI != nil {
-		directory = pv.Spec.CSI.VolumeHandle
-	}
 	pool := pv.Annotations[contract.AnnPool]
-	return directory == v.Name && (pool == "" || pool == v.PoolUUID)
+	return DirectoryOf(pv) == v.Name && (pool == "" || pool == v.PoolUUID)
+}
+
+// DirectoryOf returns the name of the directory that a PV names in its pool.
+func DirectoryOf(pv *corev1.PersistentVolume) string {
+	if pv.Spec.CSI != nil {
+		return pv.Spec.CSI.VolumeHandle
+	}
+	return path.Base(contract.DirectoryOf(pv))
 }
 
 func ofRecord(v Volume, _ Facts, _ Options) string {

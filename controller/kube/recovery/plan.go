@@ -18,6 +18,8 @@ type Plan struct {
 	Node    string `json:"node"`
 	// Volumes are those of all pools of the agent: every record, and every directory without one.
 	Volumes []Volume `json:"volumes"`
+	// Pools are the UUIDs of the pools that were read.
+	Pools []string `json:"pools"`
 	// Unread are the pools that were not read, with the reason: the plan lacks their volumes.
 	Unread []string `json:"unread,omitempty"`
 }

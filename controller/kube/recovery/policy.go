@@ -20,7 +20,7 @@ func NotePolicy(pv *corev1.PersistentVolume, had string) {
 // claim are Bound to each other, as both were just read, and the agent has recorded that claim. A PV
 // that an operator gave up gets it from the operator.
 func PolicyDue(v Volume, pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) corev1.PersistentVolumeReclaimPolicy {
-	bound := isBound(v, Facts{PV: pv, Claim: claim})
+	bound := IsBound(v, Facts{PV: pv, Claim: claim})
 	switch {
 	case !bound || claim.DeletionTimestamp != nil || v.ClaimUID != string(claim.UID) || v.PVName != pv.Name:
 		return ""

@@ -4,6 +4,7 @@
 //	ask.go    runs a command in many pods at once
 //	pools.go  the pools of the nodes
 //	lists.go  their orphans and raw disks
+//	plans.go  what brings their volumes back
 package agents
 
 import (
