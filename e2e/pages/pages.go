@@ -37,6 +37,7 @@ var Elsewhere = map[string]string{
 	"docs/performance.md":              "they measure for hours",
 	"docs/plugin.md":                   "they need users and groups: TestPlugin and TestPluginDoctor of nodes",
 	"docs/raw-disks.md":                "they wipe disks: make demo-disks, and TestDisks of nodes",
+	"docs/recover.md":                  "they need a cluster that lost its objects: TestRecover of nodes and make demo-recover",
 	"docs/release.md":                  "they make a release: TestTwoReleases of release",
 	"docs/single-node.md":              "make demo-single-node: the cluster of TestPages has two nodes",
 	"docs/runbooks/HPPNodeGone.md":     "they need the operator and a Node that is gone: TestNodeGone of nodes",

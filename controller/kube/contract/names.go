@@ -65,7 +65,8 @@ const (
 	// AnnNodeGone on a class is the policy for its volumes on nodes that are gone.
 	AnnNodeGone = "hostpath-provisioner.kubevirt.io/node-gone"
 	// AnnFormerPolicy on a PV is the reclaim policy that it had before the operator set Retain, to
-	// give the PV up without its directory.
+	// give the PV up without its directory, or that its volume had when the PV was made again. It
+	// returns once PV and claim are Bound.
 	AnnFormerPolicy = "hostpath-provisioner.kubevirt.io/former-reclaim-policy"
 	// AnnPoolPolicy on the PV of a pool's claim is the reclaim policy that it had before the operator
 	// set Retain, for as long as the pool's holder lives.
