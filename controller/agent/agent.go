@@ -7,6 +7,7 @@
 //	localpath_pools.go    what a changed configuration of the local-path provisioner does to pools
 //	pools.go      which directories are pools
 //	agent.go      builds the parts
+//	agent_csi.go  builds those of the CSI driver
 //	start.go      the order in which the parts begin that serve claims
 //	group.go      what runs beside it, and how all of it ends
 //	run.go        joins and runs them
@@ -14,7 +15,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -267,58 +267,5 @@ func (a *Agent) newResizer() (err error) {
 	}
 	a.resizer, err = resize.New(resize.Config{Client: a.client, Node: a.nodeName, PVs: a.pvs, Events: a.recorder,
 		Changed: a.changed})
-	return err
-}
-
-// space returns how claims find the nodes that publish space, nil if this one does not.
-func (a *Agent) space(of *backends.Backends) *claims.Space {
-	if !a.publishes() {
-		return nil
-	}
-	return &claims.Space{
-		Provisioner: a.Options.driver.name, Namespace: a.provision.namespace, HasPool: of.HasPool, Fit: of.Fit,
-	}
-}
-
-// publishes reports whether the agent publishes available space for the scheduler.
-func (a *Agent) publishes() bool { return a.provision.csi && a.provision.publish }
-
-func (a *Agent) newPublisher() (err error) {
-	if !a.publishes() {
-		return nil
-	}
-	a.publisher, err = capacity.New(capacity.Config{
-		Client: a.client, Node: a.nodeName, Driver: a.Options.driver.name,
-		Namespace: a.provision.namespace, Pod: cmp.Or(a.outside.Pod, a.provision.pod), Pools: a.pools,
-	})
-	return err
-}
-
-func (a *Agent) newDriver() (err error) {
-	d := &a.Options.driver
-	if d.endpoint == "" {
-		return nil
-	}
-	a.driver, err = csi.New(csi.Config{
-		DriverName: d.name, Version: d.version, NodeID: a.nodeName, KubeletDir: d.kubeletDir, Pools: a.pools,
-		Changed:   a.changed,
-		Inline:    d.inline,
-		WholeDisk: a.wholeDisk, Adopt: !a.provision.csi, Unknown: a.unknown,
-	})
-	if err == nil {
-		a.kubelet, err = d.registration()
-	}
-	if err == nil && a.provision.csi {
-		var registration nodeinfo.Registration
-		if a.kubelet != nil {
-			registration = a.kubelet
-		}
-		form := "manifests/csi"
-		if len(a.layout.hostPath[contract.HostPathProvisioner]) > 0 {
-			form = "manifests/examples/both-modes"
-		}
-		a.seen = nodeinfo.NewDriver(a.client, a.nodeName, d.name, registration, a.recorder,
-			"kubectl apply -k "+form+", or as the agents were installed")
-	}
 	return err
 }

@@ -11,6 +11,7 @@
 //	journal.go   the volume's journal, and the PVs in it
 //	admit.go     dry runs of what a migration writes, and refusals
 //	swap.go      the steps for one volume
+//	halt.go      cancels or stops one
 //	stranded.go  migrations that an agent of one backend cannot finish
 //	write.go     writes to the API server
 //	events.go

@@ -18,6 +18,8 @@ const (
 	// KubeletDir is the variable of --kubelet-dir.
 	KubeletDir = "HPP_KUBELET_DIR"
 
+	// DefaultKubeletDir is the default of KubeletDir.
+	DefaultKubeletDir = "/var/lib/kubelet"
 	// AgentAddress is the default of --http-address.
 	AgentAddress = ":9898"
 	// DriverMetricsAddress is that of --metrics-address in driver-only mode. The kubevirt CSI
@@ -94,7 +96,7 @@ func driver(version string) []Setting {
 		{Flag: "nodeid", Kind: text, Help: "node ID of the CSI driver: the Node's name; --node-name without it"},
 		{Flag: "version", Kind: text, Default: version,
 			Help: "version that the CSI driver reports; --version alone prints the agent's"},
-		{Flag: "kubelet-dir", Kind: text, Default: "/var/lib/kubelet",
+		{Flag: "kubelet-dir", Kind: text, Default: DefaultKubeletDir,
 			Help: "the kubelet's directory; volumes are mounted only below it, and the driver registers itself in its plugins_registry"},
 		{Flag: "kubelet-registration-path", Kind: text,
 			Help: "path of the socket as the kubelet sees it. With it the driver registers itself with the kubelet; without it the registrar sidecar does"},
