@@ -131,10 +131,11 @@ func (r *rawDisks) given(v *rawPV, uid types.UID, c *rawClaim, at time.Time) {
 // quiet reports whether the agent runs, and nothing changed for so long.
 func (n *rawNode) quiet(d time.Duration) bool { return n.runs && time.Since(n.changed) > d }
 
-// twice judges that no other PV is on the disk of one.
+// twice judges that no other PV is on the disk of one. That of a path which leads nowhere is withdrawn
+// after a while: until then nothing can write by it.
 func (r *rawDisks) twice(v *rawPV) {
 	offered := func(v *rawPV) bool {
-		return v.phase == corev1.VolumeBound || !v.deleted && v.phase != corev1.VolumeReleased && v.phase != corev1.VolumeFailed
+		return v.node.Place(v.path).Disk != nil && (v.phase == corev1.VolumeBound || !v.deleted && v.phase != corev1.VolumeReleased && v.phase != corev1.VolumeFailed)
 	}
 	for _, o := range r.pvs {
 		if o != v && offered(o) && offered(v) && o.place.Overlaps(v.place) {

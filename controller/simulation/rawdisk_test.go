@@ -53,8 +53,11 @@ func TestRawDisks(t *testing.T) {
 			"raw restart node-01; wait 2m; raw claim r1; wait 1m", ""},
 		"the Node is made again": {bound("refuse", "by-id") + "node blink node-01; wait 1m", ""},
 		"the disk of a pool":     {bound("refuse", "by-id") + "raw pool node-01 1; delete claim r1; wait 5m", "DISKS"},
-		"no disk":                {offer("refuse", "by-id") + "wait 2m; raw unplug node-01 1; wait 5m", ""},
-		"sixteen hang":           {hanging + "wait 5m; raw plug node-01 18 naa/18; wait 3h", ""},
+		"a path that another disk got": {"raw offer node-02 wipe by-path Block; raw plug node-02 1 nguid/1; raw claim r1; wait 2m; " +
+			"raw plug node-02 4 qemu-eui/2; wait 2m; raw move node-02 1 2; wait 10m; raw move node-02 4 2; wait 10m; " +
+			"raw claim r2; wait 5m; raw claim r3; wait 10m", ""},
+		"no disk":      {offer("refuse", "by-id") + "wait 2m; raw unplug node-01 1; wait 5m", ""},
+		"sixteen hang": {hanging + "wait 5m; raw plug node-01 18 naa/18; wait 3h", ""},
 		"no ConfigMap": {bound("refuse", "by-id") + "raw offer node-01 none by-id Block; wait 1m; " +
 			"delete claim r1; wait 2h", ""},
 	} {

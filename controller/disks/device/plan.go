@@ -114,7 +114,10 @@ func plan(f found) (all []decision) {
 		}
 		all = append(all, f.withPV(s, s.pvs[0]))
 		for _, other := range s.pvs[1:] {
-			d := decision{target: target{pv: other.PersistentVolume}}
+			d := decision{target: target{pv: other.PersistentVolume, node: f.node}}
+			if free(d.pv) { // a claim would get the disk of the other PV
+				d.withdraw(fmt.Sprintf("%s is the device of PV %s", localPath(d.pv), s.pvs[0].Name))
+			}
 			d.warn("same", events.DeviceError, fmt.Sprintf("%s is the device of PV %s too", localPath(d.pv), s.pvs[0].Name))
 			all = append(all, d)
 		}

@@ -348,6 +348,11 @@ func TestPlanIdentity(t *testing.T) {
 			n.made(pvA, a, corev1.VolumeReleased)
 			n.made("other", a, corev1.VolumeBound)
 		}, []string{"keep /dev/a other bound", "leave local-n-a DeviceError"}, "/dev/a is the device of PV other too"},
+		{"an Available PV whose path leads to the disk of a Bound one", func(n *node) {
+			n.attach(a)
+			n.made(pvA, a, corev1.VolumeAvailable)
+			n.made("other", a, corev1.VolumeBound)
+		}, []string{"keep /dev/a other bound", "withdraw local-n-a DeviceError"}, "/dev/a is the device of PV other too"},
 		{"a Bound PV by another name of it", func(n *node) {
 			again := device("/dev/z", 1, diskA)
 			n.attach(a, again)
