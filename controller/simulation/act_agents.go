@@ -33,7 +33,7 @@ var agentActs = []act{
 			switch i := w.inst.Load(); {
 			case i != nil:
 				i.operate(i.version)
-			case w.kind == ofAgents:
+			case w.kind != ofInstalled:
 				w.restartLostNodes()
 			}
 			return true

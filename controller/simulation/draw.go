@@ -22,7 +22,7 @@ type runKind int
 const (
 	ofAgents    runKind = iota // agents by manifests, and the part of the operator for lost nodes
 	ofInstalled                // the operator whole
-	ofRawDisks
+	ofRawDisks                 // agents of disks, and the same part of the operator
 )
 
 // runKinds are the names of the kinds.

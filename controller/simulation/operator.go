@@ -21,11 +21,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/controller/operator/diskpvs"
 	"kubevirt.io/hostpath-provisioner/controller/operator/nodegone"
 )
 
-// lostNodes is a life of the part of the operator that gives lost volumes up, on a manager of its
-// own: enough where the agents are installed by manifests.
+// lostNodes is a life of the parts of the operator that give lost volumes and disks up, on a manager of
+// their own: enough where the agents are installed by manifests.
 type lostNodes struct {
 	*process
 	lives int
@@ -49,6 +50,8 @@ func (w *World) startLostNodes() {
 	nodes := &nodegone.Reconciler{Namespace: namespace, Cache: mgr.GetClient(), Live: live, Events: recorder,
 		Grace: func(context.Context) (time.Duration, error) { return grace, nil }}
 	must(nodes.Register(mgr))
+	disks := &diskpvs.Reconciler{Namespace: namespace, Cache: mgr.GetClient(), Live: live, Events: recorder, Grace: nodes.Grace}
+	must(disks.Register(mgr))
 	life, cancel := context.WithCancel(ctx)
 	p.cancel = func() {
 		select {

@@ -174,8 +174,11 @@ var rawStates = []string{"well", "readonly", "broken", "hanging"}
 // rawPlug draws a slot and a disk for it.
 func rawPlug(w *World) string {
 	kind, size := pick(w, w.diskKinds), ""
-	if w.rnd.IntN(12) == 0 {
+	switch w.rnd.IntN(12) {
+	case 0:
 		size = "/32"
+	case 1:
+		size = fmt.Sprintf("/%d", rawMiB) // another disk, with the ID and the size of the one without a size
 	}
 	return fmt.Sprintf("%d %s/%d%s", 1+w.rnd.IntN(rawSlots), kind, 1+w.rnd.IntN(3), size)
 }

@@ -36,6 +36,7 @@ type rawPV struct {
 	phase      corev1.PersistentVolumePhase
 	since      time.Time // of the phase
 	claim      types.UID
+	had        bool // a claim had it, and lost it
 	mounted    bool // volume mode Filesystem
 	deleted    bool // it ends
 	forced     bool // by an administrator
@@ -94,6 +95,7 @@ func (r *rawDisks) changed(v *rawPV, uid types.UID, x apiserver.Write) {
 	phase := corev1.PersistentVolumePhase(field(x.New, "status", "phase"))
 	ends := field(x.New, "metadata", "deletionTimestamp") != ""
 	if of := types.UID(field(x.New, "spec", "claimRef", "uid")); of != v.claim {
+		v.had = v.had || v.claim != ""
 		v.claim, v.idle = of, false
 	}
 	c := r.claims[v.claim]
@@ -112,9 +114,32 @@ func (r *rawDisks) changed(v *rawPV, uid types.UID, x apiserver.Write) {
 		if v.phase = phase; phase == corev1.VolumeAvailable || phase == corev1.VolumeBound {
 			r.twice(v)
 		}
+		if phase == corev1.VolumeBound && c != nil {
+			r.ofAbsentNode(v, c)
+		}
 		if at, took := r.taken[v.place.Disk]; took && phase == corev1.VolumeBound && at.After(v.made) {
 			r.given(v, uid, c, at)
 		}
+	}
+}
+
+// absentLong is the time after which the operator must have withdrawn the free disks of a Node that does
+// not exist, also if it was restarted or could not reach the API server meanwhile.
+const absentLong = 30 * time.Minute
+
+// ofAbsentNode judges that a claim gets a disk of a node that is gone. The operator marks PVs as those
+// of this cluster while their Node exists, and withdraws no others.
+func (r *rawDisks) ofAbsentNode(v *rawPV, c *rawClaim) {
+	n := r.node(v.node.Name)
+	if n.absent.IsZero() || n.agent != nil || v.had || v.forced || n.absent.Sub(v.made) < 2*time.Minute {
+		return
+	}
+	since := n.absent
+	if n.ended.After(since) {
+		since = n.ended
+	}
+	if gone := time.Since(since).Truncate(time.Second); gone > absentLong {
+		r.judge.blame("ABSENT", "PV %s is given to claim %s, and %s has not existed for %s", v.name, c.name, n.name, gone)
 	}
 }
 

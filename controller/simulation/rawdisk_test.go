@@ -52,12 +52,23 @@ func TestRawDisks(t *testing.T) {
 		"and the agent starts": {offer("refuse", "by-id") + "wait 2m; raw take node-01 1; wait 30m; raw unmount node-01 1; " +
 			"raw restart node-01; wait 2m; raw claim r1; wait 1m", ""},
 		"the Node is made again": {bound("refuse", "by-id") + "node blink node-01; wait 1m", ""},
-		"the disk of a pool":     {bound("refuse", "by-id") + "raw pool node-01 1; delete claim r1; wait 5m", "DISKS"},
+		"the Node is gone, and a claim comes": {offer("refuse", "by-id") + "wait 5m; node delete node-01; wait 45m; raw claim r1; " +
+			"wait 5m", ""},
+		"the Node is gone, and back": {offer("refuse", "by-id") + "wait 5m; node delete node-01; wait 45m; node make node-01; " +
+			"wait 10m; raw claim r1; wait 5m", ""},
+		"a Node with a claim's disk is gone, and back": {bound("refuse", "by-id") + "node delete node-01; wait 45m; " +
+			"node make node-01; wait 10m; raw obey node-01 1; delete claim r1; wait 20m", ""},
+		"a clone of a disk": {offer("refuse", "by-path") + "raw plug node-01 2 naa/1/64; wait 2h", ""},
+		"a clone with the host's data": {offer("refuse", "by-path") + "wait 2m; raw plug node-01 2 naa/1/64; raw take node-01 2; " +
+			"raw unmount node-01 2; raw restart node-01; wait 10m", ""},
+		"a claim's disk, and the host's clone in its slot": {bound("refuse", "by-path") + "raw unplug node-01 1; " +
+			"raw plug node-01 1 naa/1/64; raw plug node-01 2 naa/1; raw take node-01 1; raw unmount node-01 1; delete claim r1; wait 20m", ""},
+		"the disk of a pool": {bound("refuse", "by-id") + "raw pool node-01 1; delete claim r1; wait 5m", "DISKS"},
+		"no disk":            {offer("refuse", "by-id") + "wait 2m; raw unplug node-01 1; wait 5m", ""},
+		"sixteen hang":       {hanging + "wait 5m; raw plug node-01 18 naa/18; wait 3h", ""},
 		"a path that another disk got": {"raw offer node-02 wipe by-path Block; raw plug node-02 1 nguid/1; raw claim r1; wait 2m; " +
 			"raw plug node-02 4 qemu-eui/2; wait 2m; raw move node-02 1 2; wait 10m; raw move node-02 4 2; wait 10m; " +
 			"raw claim r2; wait 5m; raw claim r3; wait 10m", ""},
-		"no disk":      {offer("refuse", "by-id") + "wait 2m; raw unplug node-01 1; wait 5m", ""},
-		"sixteen hang": {hanging + "wait 5m; raw plug node-01 18 naa/18; wait 3h", ""},
 		"no ConfigMap": {bound("refuse", "by-id") + "raw offer node-01 none by-id Block; wait 1m; " +
 			"delete claim r1; wait 2h", ""},
 	} {

@@ -18,6 +18,7 @@ var Rules = map[string]string{
 	"TWICE":   "a disk is never two PVs that a claim has or can have",
 	"TAKEN":   "a disk that the host took since it was offered is not given to a claim without an event",
 	"ADVICE":  "the annotation that a state asks for ends the state",
+	"ABSENT":  "the disk of a node that has not existed for half an hour, and that no claim had, is not given to a claim",
 	"OWNED":   "a PV of a claim that lives is not deleted with a Node object",
 	"BYTES":   "data of a claim that lives, of a PV that is to be kept, or of a volume that was not to be deleted, is never removed, wiped or given to another claim",
 	"GRACE":   "a claim, PV or Node annotation is given up only by the rule of docs/node-gone.md, after the grace period of this loss",

@@ -109,7 +109,7 @@ func (w *World) build(nodes int) {
 		}
 	}
 	go w.controllerManager()
-	if w.kind == ofAgents {
+	if w.kind != ofInstalled {
 		w.startLostNodes()
 	}
 }

@@ -299,13 +299,13 @@ func (n *Node) Boots() int {
 	return n.boots
 }
 
-// Paths returns the links to the disk in a slot.
+// Paths returns the links to the disk in a slot, and the kernel's name of it.
 func (n *Node) Paths(at int) (all []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, b := range n.blocks {
 		if b.slot == at && b.part == 0 {
-			all = append(all, n.links(b)...)
+			all = append(append(all, n.links(b)...), "/dev/"+b.name)
 		}
 	}
 	return all
