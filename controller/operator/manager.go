@@ -64,14 +64,15 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 // RunIn is Run for an operator that is not alone in its process.
 func (s Settings) RunIn(ctx context.Context, config *rest.Config, outside Outside) error {
 	direct := rest.CopyConfig(config)
-	// the client's own defaults let the volumes of one node delay waiting claims for minutes
+	// The client's own defaults, 5 requests a second, let the volumes of one node delay waiting claims for
+	// minutes, and a pass over the record of a large cluster take seconds.
 	direct.QPS, direct.Burst = 20, 40
 	live, err := kubernetes.NewForConfig(direct)
 	if err != nil {
 		return err
 	}
 	profile := tlsprofile.New(s.TLS)
-	mgr, err := s.manager(ctx, config, live, profile, outside)
+	mgr, err := s.manager(ctx, direct, live, profile, outside)
 	if err != nil {
 		return err
 	}

@@ -26,3 +26,25 @@ func Names(names []string, n int) string {
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
 }
+
+// MaxNote is the longest text of an event of the API events.k8s.io/v1; the API server refuses others.
+const MaxNote = 1024
+
+// Fit returns a text of at most max bytes. Of a list with "; " between its parts it has those that fit,
+// and counts the others.
+func Fit(text string, max int) string {
+	if len(text) <= max {
+		return text
+	}
+	parts, n, size := strings.Split(text, "; "), 0, 0
+	more := func(n int) string { return fmt.Sprintf("; and %d more", len(parts)-n) }
+	for n < len(parts) && size+len(parts[n])+len(more(n+1)) <= max {
+		size += len(parts[n]) + len("; ")
+		n++
+	}
+	if n > 0 {
+		return strings.Join(parts[:n], "; ") + more(n)
+	}
+	const cut = "…"
+	return strings.ToValidUTF8(text[:max-len(cut)], "") + cut
+}

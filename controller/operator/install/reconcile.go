@@ -68,6 +68,7 @@ type Reconciler struct {
 // New returns a reconciler that has done nothing yet. The applier writes through the client.
 func New(s Settings, cached client.Client, live client.Reader, recorder events.EventRecorder,
 	profile *tlsprofile.Source, now func() time.Time) *Reconciler {
+	recorder = fitting{recorder}
 	return &Reconciler{Settings: s, Client: cached, Live: live, Events: recorder, Profile: profile, Now: now,
 		Applier: apply.New(cached, recorder, now),
 		layouts: layout.Reader{Now: now, Interval: checkInterval}}

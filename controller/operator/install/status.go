@@ -163,6 +163,7 @@ func (r *Reconciler) show(ctx context.Context, cr *v1beta1.HostPathProvisioner, 
 func (r *Reconciler) writeStatus(ctx context.Context, cr *v1beta1.HostPathProvisioner,
 	status v1beta1.HostPathProvisionerStatus) error {
 	status = asOf(status, cr.Generation)
+	fit(&status)
 	if equality.Semantic.DeepEqual(cr.Status, status) {
 		return nil
 	}

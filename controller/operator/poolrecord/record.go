@@ -2,20 +2,22 @@
 // are mounted for pools on claims. It decides where a pool is and what is unmounted. The agents'
 // DaemonSet, its pods and the Deployments of disks do not: users can change and delete them.
 //
-// The record is a ConfigMap without an owner, so that it outlives the resource as the disks do. It
-// is one object, because a pool and its disks change together, and it is read from the API server:
-// an older one from a cache would drop a pool.
+// The record is a ConfigMap without an owner, so that it outlives the resource as the disks do. It is
+// read from the API server: an older one from a cache would drop a pool. The holders of a large cluster
+// are in further ConfigMaps, by the hash of their node. An entry is written before its object is made,
+// and removed after it is gone, so that no two need one write. The first says whether the record is
+// split: an earlier version drops that, and writes all holders there, and then these count.
 package poolrecord
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -34,6 +36,8 @@ type Content struct {
 	// Settings are the last valid values of the ConfigMap with settings. They apply while a value
 	// cannot be read.
 	Settings map[string]string `json:"settings,omitempty"`
+	// Split is set if the holders are in further ConfigMaps.
+	Split bool `json:"split,omitempty"`
 }
 
 // Record is the record as it was read. It is not written if it has changed since.
@@ -44,13 +48,13 @@ type Record struct {
 
 	written Content
 	object  corev1.ConfigMap
+	shards  [Shards]shard
+	live    client.Reader
 }
 
 // Read reads the record. One that cannot be understood is an error: nothing is decided without it.
 func Read(ctx context.Context, live client.Reader, namespace string) (*Record, error) {
-	r := &Record{object: corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: Name,
-		Labels: map[string]string{"k8s-app": "hostpath-provisioner",
-			"app.kubernetes.io/managed-by": "hostpath-provisioner-operator"}}}}
+	r := &Record{object: objectOf(namespace, Name), live: live}
 	have := corev1.ConfigMap{}
 	err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: Name}, &have)
 	if apierrors.IsNotFound(err) {
@@ -60,7 +64,13 @@ func Read(ctx context.Context, live client.Reader, namespace string) (*Record, e
 		return nil, fmt.Errorf("read ConfigMap %s: %w", Name, err)
 	}
 	r.object, r.Found = have, true
-	if err = json.Unmarshal([]byte(have.Data[key]), &r.Content); err == nil {
+	err = json.Unmarshal([]byte(have.Data[key]), &r.Content)
+	if err == nil && r.Split {
+		if err := r.readShards(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err == nil {
 		err = r.validate()
 	}
 	if err != nil {
@@ -109,16 +119,23 @@ func (r *Record) Write(ctx context.Context, to client.Client) error {
 	if err != nil {
 		return err
 	}
-	r.object.Data = map[string]string{key: string(text)}
-	if r.Found {
-		err = to.Update(ctx, &r.object)
-	} else {
-		err = to.Create(ctx, &r.object)
+	if now.Split = now.Split || len(text) > maxWhole; now.Split {
+		if err := r.writeShards(ctx, to, now.Holders); err != nil {
+			return err
+		}
+		first := now
+		first.Holders = nil
+		if text, err = json.MarshalIndent(first, "", " "); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("write ConfigMap %s: %w", Name, err)
+	if data := map[string]string{key: string(text)}; !r.Found || !maps.Equal(r.object.Data, data) {
+		r.object.Data = data
+		if err := write(ctx, to, &r.object, r.Found); err != nil {
+			return err
+		}
 	}
-	r.written, r.Found = now, true
+	r.Split, r.written, r.Found = now.Split, now, true
 	return nil
 }
 
@@ -127,10 +144,20 @@ func (r *Record) Delete(ctx context.Context, from client.Client) error {
 	if !r.Found {
 		return nil
 	}
-	err := from.Delete(ctx, &r.object, client.Preconditions{UID: new(r.object.UID),
-		ResourceVersion: new(r.object.ResourceVersion)})
+	for i := range r.shards {
+		if s := &r.shards[i]; s.found {
+			if err := remove(ctx, from, &s.object); err != nil {
+				return err
+			}
+		}
+	}
+	return remove(ctx, from, &r.object)
+}
+
+func remove(ctx context.Context, from client.Client, o *corev1.ConfigMap) error {
+	err := from.Delete(ctx, o, client.Preconditions{UID: new(o.UID), ResourceVersion: new(o.ResourceVersion)})
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete ConfigMap %s: %w", Name, err)
+		return fmt.Errorf("delete ConfigMap %s: %w", o.Name, err)
 	}
 	return nil
 }
