@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/plugin"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/view"
 )
 
 // version is set by the build.
@@ -27,7 +28,7 @@ func main() {
 	plugin.Named(command, os.Args[0])
 	if err := command.ExecuteContext(ctx); err != nil {
 		if !plugin.Quiet(err) {
-			fmt.Fprintf(os.Stderr, "kubectl-hpp: %v\n", err)
+			fmt.Fprintf(os.Stderr, "kubectl-hpp: %s\n", view.Printable(err.Error()))
 		}
 		stop()
 		os.Exit(plugin.ExitCode(err))

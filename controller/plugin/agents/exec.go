@@ -44,9 +44,11 @@ func NewExec(config *rest.Config, client kubernetes.Interface) Exec {
 		if err != nil {
 			return nil, err
 		}
-		var out, printed bytes.Buffer
-		err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{
-			Stdout: &bounded{to: &out, left: longest}, Stderr: &bounded{to: &printed, left: 64 << 10}})
+		out, printed := &bounded{left: longest}, &bounded{left: 64 << 10}
+		err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: out, Stderr: printed})
+		if out.over { // the executor drops the error of a writer
+			return nil, fmt.Errorf("the output is longer than %d MiB", longest>>20)
+		}
 		if text := bytes.TrimSpace(printed.Bytes()); err != nil && len(text) > 0 {
 			err = errors.New(string(text))
 		}
@@ -64,16 +66,18 @@ func refused(err error) bool {
 		httpstream.IsHTTPSProxyError(err)
 }
 
-// bounded fails once more than left bytes are written.
+// bounded is a buffer that fails once more than left bytes are written.
 type bounded struct {
-	to   io.Writer
+	bytes.Buffer
 	left int
+	over bool
 }
 
 func (b *bounded) Write(p []byte) (int, error) {
 	if len(p) > b.left {
-		return 0, fmt.Errorf("the output is longer than %d MiB", longest>>20)
+		b.over = true
+		return 0, io.ErrShortWrite
 	}
 	b.left -= len(p)
-	return b.to.Write(p)
+	return b.Buffer.Write(p)
 }

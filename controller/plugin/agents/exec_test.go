@@ -39,3 +39,14 @@ func TestFallsBackToSPDY(t *testing.T) {
 		}
 	}
 }
+
+// An output that does not end is not kept.
+func TestBounded(t *testing.T) {
+	b := &bounded{left: 5}
+	for _, text := range []string{"four", "more", "x"} {
+		_, _ = b.Write([]byte(text))
+	}
+	if b.String() != "fourx" || !b.over {
+		t.Errorf("%q, %t", b.String(), b.over)
+	}
+}

@@ -123,9 +123,12 @@ func agentOf(pod *corev1.Pod) Agent {
 		return a
 	}
 	a.Image = c.Image
-	if pod.Annotations[contract.AnnAgent] == "" {
+	switch {
+	case pod.Annotations[contract.AnnAgent] == "":
 		a.Unmarked = unmarked
-	} else {
+	case !ofNode(&pod.Spec):
+		a.Unmarked = rootless
+	default:
 		a.Container = c.Name
 	}
 	if slices.Contains(slices.Concat(c.Command, c.Args), "disks") {
@@ -154,6 +157,17 @@ func ServedBy(pod *corev1.PodSpec) []string { return agentOf(&corev1.Pod{Spec: *
 // second provisioner.
 const unmarked = "no agent that this plugin knows: another program, or an agent from before the mark " +
 	contract.AnnAgent + ", so no command is run in it"
+
+// rootless is about a pod with the marks of an agent and without a directory of its node. Tenants may set
+// labels, annotations and owners of their pods, and a command of theirs would answer for the node; where
+// they may mount directories of nodes, they are root there anyway.
+const rootless = "no agent that this plugin knows: it has no directory of its node (hostPath), as each agent has, so no " +
+	"command is run in it"
+
+// ofNode reports whether a pod has a directory of its node.
+func ofNode(pod *corev1.PodSpec) bool {
+	return slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil })
+}
 
 // agentContainer returns the container of the agent, nil if there is none. Sidecars have other
 // names.

@@ -30,7 +30,7 @@ func agentPod(args []string, env ...string) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "hpp", Name: "agent-x", Labels: map[string]string{"k8s-app": "hostpath-provisioner-csi"},
 			Annotations:     map[string]string{contract.AnnAgent: "true"},
 			OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Controller: ptr.To(true)}}},
-		Spec:   corev1.PodSpec{NodeName: "node-01", Containers: []corev1.Container{{Name: "sidecar"}, c}},
+		Spec:   corev1.PodSpec{NodeName: "node-01", Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{}}}}, Containers: []corev1.Container{{Name: "sidecar"}, c}},
 		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 	}
 }
@@ -122,18 +122,26 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// Commands are run in pods with the mark alone. The project before has the same label, name of the
-// container and path of the program, which knows no commands: each would start a second provisioner.
+// Commands are run in pods with the mark and a directory of the node alone. The project before has the same
+// label, name of the container and path of the program, which knows no commands: each would start a second
+// provisioner. A tenant may give a pod the mark, and an owner.
 func TestNoCommandsWithoutTheMark(t *testing.T) {
-	for mark, want := range map[string]string{"true": "hostpath-provisioner", "": ""} {
+	for name, edit := range map[string]func(p *corev1.Pod){
+		"":             func(*corev1.Pod) {},
+		"no mark":      func(p *corev1.Pod) { p.Annotations = nil },
+		"no directory": func(p *corev1.Pod) { p.Spec.Volumes = nil },
+		"a memory's one": func(p *corev1.Pod) {
+			p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
+		},
+	} {
 		pod := agentPod(nil, "PV_DIR", "/var/hpvolumes")
-		pod.Annotations = map[string]string{contract.AnnAgent: mark}
+		edit(pod)
 		a := agentOf(pod)
-		if a.Container != want || (a.Unmarked == "") != (want != "") {
-			t.Errorf("%q: container %q, %q", mark, a.Container, a.Unmarked)
+		if runs := name == ""; (a.Container == "hostpath-provisioner") != runs || (a.Container == "") == runs || (a.Unmarked == "") != runs {
+			t.Errorf("%s: container %q, %q", name, a.Container, a.Unmarked)
 		}
 		if a.Image != "hpp:v1" || !a.Ready || !a.Serves(contract.HostPathProvisioner) {
-			t.Errorf("%q: what its object has is not read: %+v", mark, a)
+			t.Errorf("%s: what its object has is not read: %+v", name, a)
 		}
 	}
 }

@@ -173,16 +173,20 @@ func priorityQuota(f *Facts) []finding {
 	return all
 }
 
-// versions finds agents of more than one image.
+// versions finds agents of more than one image in an installation, which has a namespace of its own.
 func versions(f *Facts) []finding {
 	all := unread(f.Agents.Unknown)
-	for _, process := range []string{cluster.NodeAgent, cluster.DiskAgent} {
-		nodes := map[string][]string{}
-		for _, a := range f.Agents.Items {
-			if a.Process == process && a.Image != "" {
-				nodes[a.Image] = append(nodes[a.Image], a.Node)
+	installations := map[string]map[string][]string{}
+	for _, a := range f.Agents.Items {
+		if key := a.Namespace + " " + a.Process; a.Container != "" {
+			if installations[key] == nil {
+				installations[key] = map[string][]string{}
 			}
+			installations[key][a.Image] = append(installations[key][a.Image], a.Node)
 		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(installations)) {
+		nodes := installations[key]
 		if len(nodes) < 2 {
 			continue
 		}

@@ -149,10 +149,16 @@ var changes = map[string]struct {
 	"not registered":         {func(c *scene.Cluster) { scene.Get[storagev1.CSINode](c, "node-02").Spec.Drivers = nil }, []string{"critical kubelet: node node-02", "has not registered driver " + contract.CSIProvisioner, "kubelet-dir"}},
 	"node without a CSINode": {func(c *scene.Cluster) { scene.Drop[storagev1.CSINode](c, "node-02") }, []string{"critical kubelet: node node-02", "has not registered"}},
 	"several images":         {func(c *scene.Cluster) { c.Agent("node-02").Spec.Containers[0].Image = "hpp:v2" }, []string{"warning versions", "hpp:v1 on node-01; hpp:v2 on node-02"}},
-	"pool of no process":     {report(func(r *inspect.Report) { r.Pool.Held = false }), []string{"warning pools: node node-01", "owned by no process", "kubectl hpp pools local"}},
-	"pool nearly full":       {report(func(r *inspect.Report) { r.Space.Available = 9 * scene.GiB }), []string{"warning space: node node-01", "9Gi of 100Gi available"}},
-	"disk full":              {report(func(r *inspect.Report) { r.Space.Free = scene.GiB }), []string{"critical space: node node-01", "1Gi of 100Gi are free"}},
-	"no quotas":              {report(func(r *inspect.Report) { r.Pool.NoQuotas = "it is mounted without prjquota" }), []string{"warning quotas: node node-01", "without prjquota", "tune2fs"}},
+	"a second installation": {func(c *scene.Cluster) { // whose agents are older
+		second := scene.AgentPod("node-02")
+		second.Namespace, second.Name, second.Spec.Containers[0].Image = "second", "z", "hpp:v2"
+		c.Prints["z inspect"], c.Metrics["z"] = scene.JSON(inspect.Report{Pool: inspect.Pool{Held: true}}), scene.Metrics
+		c.Add(second)
+	}, nil},
+	"pool of no process": {report(func(r *inspect.Report) { r.Pool.Held = false }), []string{"warning pools: node node-01", "owned by no process", "kubectl hpp pools local"}},
+	"pool nearly full":   {report(func(r *inspect.Report) { r.Space.Available = 9 * scene.GiB }), []string{"warning space: node node-01", "9Gi of 100Gi available"}},
+	"disk full":          {report(func(r *inspect.Report) { r.Space.Free = scene.GiB }), []string{"critical space: node node-01", "1Gi of 100Gi are free"}},
+	"no quotas":          {report(func(r *inspect.Report) { r.Pool.NoQuotas = "it is mounted without prjquota" }), []string{"warning quotas: node node-01", "without prjquota", "tune2fs"}},
 	"no quotas on both": {func(c *scene.Cluster) {
 		c.Pools["node-01"][0].Pool.NoQuotas, c.Pools["node-02"][0].Pool.NoQuotas = "tmpfs", "tmpfs"
 	}, []string{"warning quotas: node node-01, node node-02: pool local enforces no quotas"}},

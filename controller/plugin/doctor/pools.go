@@ -178,7 +178,7 @@ func disks(f *Facts) []finding {
 
 func diskFinding(states map[string]finding, m *cluster.Metrics, s cluster.Sample) []finding {
 	one, bad := states[s.Labels["state"]]
-	if !bad || s.Value == 0 {
+	if !bad || !(s.Value > 0) {
 		return nil
 	}
 	one.object, one.why = "node "+m.Agent.Node, events.Count(int(s.Value), "disk")+" "+one.why

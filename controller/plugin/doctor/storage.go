@@ -111,7 +111,7 @@ func (f *Facts) poolOf(c *storagev1.StorageClass, bad func(Verdict, string, stri
 }
 
 // poolNames returns the names of the pools that the agents of a driver reported; known is false
-// unless all did.
+// unless all did. Older agents report pools without names.
 func (f *Facts) poolNames(driver string) (names []string, known bool) {
 	for _, p := range f.Pools {
 		if p.Agent.Driver != driver && !p.Agent.Serves(driver) {
@@ -122,7 +122,10 @@ func (f *Facts) poolNames(driver string) (names []string, known bool) {
 		}
 		known = true
 		for _, r := range p.Reports {
-			if r.Pool.Name != "" && !slices.Contains(names, r.Pool.Name) {
+			if r.Pool.Name == "" {
+				return nil, false
+			}
+			if !slices.Contains(names, r.Pool.Name) {
 				names = append(names, r.Pool.Name)
 			}
 		}

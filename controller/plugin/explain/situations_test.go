@@ -328,6 +328,8 @@ var situations = map[string]situation{
 	"refused by another agent": {change: func(c *scene.Cluster) { c.Agent("node-01").Status.Conditions = nil }, event: "node node-02 cannot serve this claim now from pool local in /x: no",
 		causes: []string{"cannot serve this claim now"}, also: "serves all the same"},
 	"the agent does not answer": {change: func(c *scene.Cluster) { delete(c.Pools, "node-01") }, also: "unknown: the pools of node node-01: unable to upgrade connection: there is no kubelet => kubectl -n hpp describe pod agent-node-01"},
+	"a tenant's pod":            {change: func(c *scene.Cluster) { c.Agent("node-01").Spec.Volumes = nil }, also: "it has no directory of its node (hostPath)", not: "no agent runs there"},
+	"an older agent":            {change: func(c *scene.Cluster) { c.Pools["node-01"][0].Pool.Name = "" }, also: "nothing keeps this claim", not: "it has no pool"},
 	"another program's pod":     {change: func(c *scene.Cluster) { c.Agent("node-01").Annotations = nil }, also: "unknown: the pools of node node-01: pod agent-node-01 is no agent that this plugin knows", not: "no agent runs there"},
 
 	// The pools.

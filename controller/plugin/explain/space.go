@@ -81,8 +81,10 @@ func (e *explanation) publishes(j *Node) bool {
 
 // report returns the report of the pool that a claim of the class gets its volume in: the one that the
 // class names, or that of PV_DIR. Of the paths of a local-path configuration it is the one with the
-// most space. asked is false if the agent of the node was not asked, or reported nothing.
+// most space. asked is false if the agent of the node was not asked, or reported nothing, or if an older
+// agent, which does not name its pools, may have that pool.
 func (e *explanation) report(j *Node, byName bool) (most *inspect.Report, asked bool) {
+	nameless := false
 	for _, p := range e.by.pools[j.Name] {
 		if p.Problem != "" && len(p.Reports) == 0 {
 			continue
@@ -97,9 +99,10 @@ func (e *explanation) report(j *Node, byName bool) (most *inspect.Report, asked 
 			if may(r) && (most == nil || r.Space.Available > most.Space.Available) {
 				most = r
 			}
+			nameless = nameless || r.Pool.Name == ""
 		}
 	}
-	return most, asked
+	return most, asked && (most != nil || !byName || !nameless)
 }
 
 // hostPathPool returns whether a pool of an agent is one for hostPath claims. Those that the driver

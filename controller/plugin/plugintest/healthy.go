@@ -110,6 +110,7 @@ func AgentPod(node string) *corev1.Pod {
 	p := Pod("hpp", "agent-"+node, node, corev1.Container{Name: "hostpath-provisioner", Image: "hpp:v1", Args: []string{"--endpoint=unix:///csi/csi.sock"},
 		Env: []corev1.EnvVar{{Name: "PROVISION", Value: "csi"}}})
 	p.Labels, p.Annotations = map[string]string{"k8s-app": "hostpath-provisioner-csi"}, map[string]string{contract.AnnAgent: "true"}
+	p.Spec.Volumes = []corev1.Volume{{Name: "pools", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/var/hpvolumes"}}}}
 	return p
 }
 

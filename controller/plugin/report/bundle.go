@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"kubevirt.io/hostpath-provisioner/controller/plugin/view"
 )
 
 // ManifestName is the name of the manifest in the archive.
@@ -96,7 +98,7 @@ func manifest(head string, entries []Entry, dropped int) string {
 	for _, e := range entries {
 		if e.Bytes < 0 {
 			none = false
-			fmt.Fprintf(&b, "  %s: %s\n", e.Name, strings.ReplaceAll(strings.TrimSpace(e.What), "\n", " "))
+			fmt.Fprintf(&b, "  %s: %s\n", e.Name, view.Printable(strings.ReplaceAll(strings.TrimSpace(e.What), "\n", " ")))
 		}
 	}
 	if none {
