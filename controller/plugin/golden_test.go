@@ -82,6 +82,18 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// Each command that reads the cluster is one of them. Those that write have tests of their own.
+func TestEveryCommandHasGoldens(t *testing.T) {
+	for _, words := range leaves(plugin.Command("v1", genericiooptions.NewTestIOStreamsDiscard())) {
+		has := slices.ContainsFunc(commands, func(c struct{ call, formats string }) bool {
+			return strings.HasPrefix(c.call, strings.Join(words, " "))
+		})
+		if writes := words[0] == "report" || words[0] == "recover"; has == writes {
+			t.Errorf("%s: in the table of commands: %t", words, has)
+		}
+	}
+}
+
 // Tables of one node or pool, and what remains of each with fewer rights or objects.
 func TestGoldenParts(t *testing.T) {
 	noAgents, shared := partly(), scene.Healthy()
