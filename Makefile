@@ -29,7 +29,7 @@ export GORACE ?= atexit_sleep_ms=100
 
 .PHONY: help build test test-full test-help test-stale test-unit fuzz torture simulate torture-power \
   power bench lint lint-fast lint-format lint-go lint-shell vulncheck measure image push release deploy demo demo-disks demo-blank-disks \
-  demo-single-node demo-local-path demo-operator bin/cluster cluster-up cluster-sync cluster-down clean
+  demo-single-node demo-local-path demo-operator demo-recover bin/cluster cluster-up cluster-sync cluster-down clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -144,6 +144,9 @@ demo-local-path: ## the class of k3s and kind: a volume of before, a new one, an
 
 demo-operator: ## the operator: three commands until a pod writes, repair, upgrade, claim pools, lost node, removal
 	@e2e/demo-operator.sh
+
+demo-recover: ## a cluster is lost, and a new one on its disks gets every claim back with one command
+	@e2e/demo-recover.sh
 
 deploy: ## install into the cluster of KUBECONFIG
 	e2e/kubectl.sh apply -k manifests/legacy

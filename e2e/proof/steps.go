@@ -79,7 +79,7 @@ var tier2 = []step{
 		packages: "@unit", args: oneByOne},
 	{name: "chart", what: "the Helm chart, rendered and on real nodes", packages: "@cluster @disk", cluster: true,
 		args: oneByOne},
-	{name: "demos", what: "the six demos, one after another on one cluster", packages: "@cluster @disk", cluster: true,
+	{name: "demos", what: "the seven demos, one after another on one cluster", packages: "@cluster @disk", cluster: true,
 		commands: demos()},
 }
 
@@ -87,7 +87,7 @@ var tier2 = []step{
 // it leaves.
 func demos() (all []string) {
 	for _, target := range []string{"cluster-down", "demo-operator", "demo", "demo-single-node", "demo-disks",
-		"demo-blank-disks", "demo-local-path", "cluster-down"} {
+		"demo-blank-disks", "demo-local-path", "demo-recover", "cluster-down"} {
 		all = append(all, "make --no-print-directory "+target)
 	}
 	return all
