@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"time"
 )
 
 // Claim has what the PV and the claim of a volume had beyond the rest of its record, so that both can
@@ -16,8 +17,9 @@ type Claim struct {
 	AccessModes  []string `json:"accessModes,omitempty"`
 	MountOptions []string `json:"mountOptions,omitempty"`
 	FSType       string   `json:"fsType,omitempty"`
-	// Of the claim. Request is in bytes.
+	// Of the claim. Request is in bytes, and Created is by the clock of the API server.
 	Request     int64             `json:"request,omitempty"`
+	Created     time.Time         `json:"created,omitzero"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// Omitted are the keys that were too long.
@@ -33,7 +35,8 @@ func (c *Claim) Equal(other *Claim) bool {
 	if c == nil || other == nil {
 		return c == other
 	}
-	same := c.Provisioner == other.Provisioner && c.Class == other.Class && c.FSType == other.FSType && c.Request == other.Request
+	same := c.Provisioner == other.Provisioner && c.Class == other.Class && c.FSType == other.FSType && c.Request == other.Request &&
+		c.Created.Equal(other.Created)
 	return same && slices.Equal(c.AccessModes, other.AccessModes) && slices.Equal(c.MountOptions, other.MountOptions) &&
 		maps.Equal(c.Labels, other.Labels) && maps.Equal(c.Annotations, other.Annotations) && slices.Equal(c.Omitted, other.Omitted)
 }

@@ -81,10 +81,14 @@ func (p *Planner) Volume(ctx context.Context, r Request) (recovery.Volume, error
 // describe returns what the record has. The name of a PV that a sidecar did not pass on is that of the
 // volume.
 func describe(pool *volume.Pool, r record.Record) recovery.Volume {
-	return recovery.Volume{
+	v := recovery.Volume{
 		Pool: pool.Path(), PoolUUID: pool.ID(), Name: r.Name, PVName: cmp.Or(r.PV, r.Name), Namespace: r.Owner.Namespace,
 		Claim: r.Owner.Name, ClaimUID: r.Owner.UID, Bytes: r.Bytes, Created: r.Created, Cluster: r.Cluster, Policy: r.ReclaimPolicy,
 	}
+	if r.Claim != nil {
+		v.ClaimCreated = r.Claim.Created
+	}
+	return v
 }
 
 // problem returns why a volume cannot be brought back whatever the API server has, "" if it can be.

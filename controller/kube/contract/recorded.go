@@ -24,6 +24,7 @@ func Recorded(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) 
 		Provisioner: pv.Annotations[AnnProvisionedBy], Class: pv.Spec.StorageClassName,
 		MountOptions: slices.Clone(pv.Spec.MountOptions),
 		Request:      Bytes(claim), Labels: maps.Clone(claim.Labels),
+		Created: claim.CreationTimestamp.UTC(),
 	}
 	for _, mode := range pv.Spec.AccessModes {
 		c.AccessModes = append(c.AccessModes, string(mode))

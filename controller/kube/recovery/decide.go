@@ -48,14 +48,14 @@ func Decide(v Volume, f Facts, o Options) Finding {
 			return Finding{Verdict: Left, Why: why}
 		}
 	}
-	made := Finding{Verdict: Made, PVWrite: f.PV == nil}
+	found := Finding{Verdict: Made, PVWrite: f.PV == nil}
 	switch {
 	case f.Claim == nil:
-		made.ClaimWrite = CreateClaim
+		found.ClaimWrite = CreateClaim
 	case f.Claim.Spec.VolumeName == "":
-		made.ClaimWrite = NameVolume
+		found.ClaimWrite = NameVolume
 	}
-	return made
+	return found
 }
 
 // IsBound reports whether the volume's PV and a claim are Bound to each other.
@@ -111,12 +111,21 @@ func ofNamespace(v Volume, f Facts, o Options) string {
 		return fmt.Sprintf("namespace %s is being deleted", target)
 	case o.ToNamespace != "", v.Cluster == o.FromCluster && v.Cluster != f.Here:
 		return ""
-	case ns.CreationTimestamp.After(v.Created):
+	case ns.CreationTimestamp.After(made(v)):
 		return fmt.Sprintf("namespace %s was created at %s, after the volume (%s), and may be of another tenant: if it is not, use "+
-			"-n %s --to-namespace=%s", target, ns.CreationTimestamp.UTC().Format(time.RFC3339), v.Created.UTC().Format(time.RFC3339),
+			"-n %s --to-namespace=%s", target, ns.CreationTimestamp.UTC().Format(time.RFC3339), made(v).UTC().Format(time.RFC3339),
 			target, target)
 	}
 	return ""
+}
+
+// made returns when the volume's namespace existed for certain. The API server's clock, by which a
+// namespace has its time too, comes before that of the node, which may have been wrong.
+func made(v Volume) time.Time {
+	if !v.ClaimCreated.IsZero() {
+		return v.ClaimCreated
+	}
+	return v.Created
 }
 
 func ofPV(v Volume, f Facts, o Options) string {

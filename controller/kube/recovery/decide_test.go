@@ -109,8 +109,13 @@ func TestDecide(t *testing.T) {
 			s.o.ToNamespace = "b"
 			s.v.Objects.PV.Spec.ClaimRef.Namespace = "b"
 		}, Made, "create+PV"},
-		"another is named, and missing":       {func(s *scene) { s.f.Namespace, s.o.ToNamespace = nil, "b" }, Left, "namespace b does not exist"},
-		"it may not be read: the caller's":    {func(s *scene) { s.f.Namespace, s.f.Unread = nil, "forbidden" }, Made, "create+PV"},
+		"another is named, and missing":    {func(s *scene) { s.f.Namespace, s.o.ToNamespace = nil, "b" }, Left, "namespace b does not exist"},
+		"it may not be read: the caller's": {func(s *scene) { s.f.Namespace, s.f.Unread = nil, "forbidden" }, Made, "create+PV"},
+		"made again while the node's clock was ahead": {func(s *scene) {
+			s.v.Created, s.v.ClaimCreated = created.AddDate(1, 0, 0), created
+			s.f.Namespace = namespace("shop", created.Add(time.Second))
+		}, Left, "another tenant"},
+		"the node's clock was behind":         {func(s *scene) { s.v.Created, s.v.ClaimCreated = created.AddDate(-9, 0, 0), created }, Made, "create+PV"},
 		"the same second":                     {func(s *scene) { s.f.Namespace = namespace("shop", created) }, Made, "create+PV"},
 		"made again, and another's cluster":   {func(s *scene) { s.f.Namespace = namespace("shop", created.Add(1)); s.v.Cluster = "x" }, Left, "--from-cluster"},
 		"a PV of another volume":              {func(s *scene) { s.pv().Spec.CSI.VolumeHandle = "pvc-2" }, Left, "another volume"},

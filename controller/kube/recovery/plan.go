@@ -69,8 +69,11 @@ type Volume struct {
 	ClaimUID  string    `json:"claimUID,omitempty"`
 	Bytes     int64     `json:"bytes,omitempty"`
 	Created   time.Time `json:"created,omitzero"`
-	Cluster   string    `json:"cluster,omitempty"`
-	Policy    string    `json:"reclaimPolicy,omitempty"`
+	// ClaimCreated is by the clock of the API server, Created by that of the node; the zero time if an
+	// older agent wrote the record.
+	ClaimCreated time.Time `json:"claimCreated,omitzero"`
+	Cluster      string    `json:"cluster,omitempty"`
+	Policy       string    `json:"reclaimPolicy,omitempty"`
 
 	// Problem is why the agent has no objects for the volume, whatever the API server has; "" if it has
 	// them, or if they are there.
