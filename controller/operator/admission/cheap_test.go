@@ -8,12 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// One request, smaller than maxRequest, from a client that shows no certificate, takes as long as it
-// takes to read it, not the square of the pools that it names before or now.
+// One request, smaller than maxRequest, from a client that shows no certificate, costs what it costs to
+// read it, not the square of the pools that it names before or now, which was more than a minute.
+// Processor time is counted: a clock on the wall would measure what else the machine does.
 func TestOneRequestIsCheap(t *testing.T) {
 	list := func(pools int, format string) string {
 		all := make([]string, pools)
@@ -36,10 +38,20 @@ func TestOneRequestIsCheap(t *testing.T) {
 		request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 		request.Header.Set("Content-Type", "application/json")
 		answer := httptest.NewRecorder()
-		began := time.Now()
+		before := processorTime(t)
 		h.ServeHTTP(answer, request)
-		if took := time.Since(began); took > 3*time.Second || !strings.Contains(answer.Body.String(), row.code) {
+		if took := processorTime(t) - before; took > 10*time.Second || !strings.Contains(answer.Body.String(), row.code) {
 			t.Errorf("%s: a request of %d KiB took %s, answer %s", name, len(body)>>10, took.Round(time.Millisecond), answer.Body)
 		}
 	}
+}
+
+// processorTime is what this process has used.
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var used unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
