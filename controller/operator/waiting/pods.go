@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
@@ -62,7 +63,8 @@ func (r *Reconciler) checkPod(ctx context.Context, claim *corev1.PersistentVolum
 	return nil
 }
 
-// podsOf returns the pods of a namespace as of the last ten minutes.
+// podsOf returns the pods of a namespace as of the last ten minutes. It keeps those of claims that wait:
+// a tenant may have pods without end, with thousands of volumes each.
 func (r *Reconciler) podsOf(ctx context.Context, namespace string) (namespacePods, error) {
 	maps.DeleteFunc(r.pods, func(_ string, p namespacePods) bool { return time.Since(p.at) >= podsEvery })
 	if p, ok := r.pods[namespace]; ok {
@@ -75,6 +77,9 @@ func (r *Reconciler) podsOf(ctx context.Context, namespace string) (namespacePod
 		}
 		for key := range contract.ClaimUsers([]corev1.Pod{*pod}) {
 			claim := key[len(pod.Namespace)+1:]
+			if _, waits := r.since[types.NamespacedName{Namespace: namespace, Name: claim}]; !waits {
+				continue
+			}
 			p.node[claim] = fmt.Sprintf("pod %s names its node %s", pod.Name, pod.Spec.NodeName)
 		}
 		return true

@@ -102,6 +102,24 @@ func TestPodNamesItsNode(t *testing.T) {
 	}
 }
 
+// Of pods with volumes without end only those of claims that wait are kept.
+func TestPodsOfOtherClaimsAreNotKept(t *testing.T) {
+	s := newScene()
+	client := kubefake.NewClientset(s.objects()...)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "many"}, Spec: corev1.PodSpec{NodeName: "node-01"}}
+	for i := range 10_000 {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: fmt.Sprint(i), VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: fmt.Sprintf("claim-%d", i)}}})
+	}
+	if _, err := client.CoreV1().Pods("ns").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r := &Reconciler{Live: apitest.Listing(client), since: map[types.NamespacedName]seen{{Namespace: "ns", Name: "claim-7"}: {}}}
+	if p, err := r.podsOf(t.Context(), "ns"); err != nil || len(p.node) != 1 {
+		t.Errorf("%d claims are kept, %v", len(p.node), err)
+	}
+}
+
 // A list that fails is tried again by the reconciler's queue, and one page has a bound.
 func TestPodsAreListedInPages(t *testing.T) {
 	var limits []string
