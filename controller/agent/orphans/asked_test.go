@@ -291,3 +291,47 @@ func TestUnseenOrphanIsListedAsKept(t *testing.T) {
 		t.Errorf("kept: %q", got.Kept)
 	}
 }
+
+// A PV was set to Retain and went before the agent had the policy in the record: its disk was away,
+// and an administrator removed the finalizer as the event says, or it never had one. The volume stays,
+// also if the disk comes back in the middle of a check, and for good.
+func TestRetainOfAPVThatWentAtOnce(t *testing.T) {
+	for _, away := range []bool{false, true} {
+		o, v := orphaned(t, thisCluster())
+		pool := o.Pools.All()[0]
+		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: v.PV},
+			Spec: corev1.PersistentVolumeSpec{PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+				PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: v.Path}}}}
+		o.PVs = naming{o.PVs, place{pool, v.Name}}
+		if away {
+			if err := os.Rename(pool.Path(), pool.Path()+".away"); err != nil {
+				t.Fatal(err)
+			}
+			_ = pool.Ready()
+		}
+		o.pvDeleted(pv)
+		o.check(t.Context())
+		if away {
+			if err := os.Rename(pool.Path()+".away", pool.Path()); err != nil {
+				t.Fatal(err)
+			}
+			if err := pool.Ready(); err != nil {
+				t.Fatal(err)
+			}
+			found, err := o.find(t.Context(), pool, o.localPVs())
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.remove(t.Context(), pool, &found)
+		}
+		for range 2 {
+			o.check(t.Context())
+			if there, err := pool.HasDirectory(v.Name); !there || err != nil {
+				t.Fatalf("away: %v; the volume is there: %v, %v", away, there, err)
+			}
+		}
+		if r, _ := pool.Cached(v.Name); r.ReclaimPolicy != "Retain" {
+			t.Errorf("away: %v; recorded %+v", away, r)
+		}
+	}
+}

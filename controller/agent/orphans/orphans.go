@@ -3,6 +3,7 @@ package orphans
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 const (
@@ -45,6 +47,9 @@ type PVs interface {
 	// NamesOther reports whether the PV with the name that the record of a volume of the
 	// pool has certainly names another volume.
 	NamesOther(pv *corev1.PersistentVolume, pool *volume.Pool, name string) bool
+	// LacksRetain returns the record that names a PV with policy Retain and has another policy. ok is
+	// false if there is none.
+	LacksRetain(pv *corev1.PersistentVolume) (pool *volume.Pool, r record.Record, ok bool)
 	// Age returns how long a volume has existed, or less, whatever the clock showed then.
 	Age(*volume.Pool, volume.Volume) time.Duration
 }
@@ -83,6 +88,8 @@ type Checker struct {
 	mu     sync.Mutex // guards the rest
 	last   map[*volume.Pool]findings
 	unseen map[place]bool // volumes whose PVs went unseen, until their records say so
+	// retained are the PVs that went with policy Retain, by the volumes whose records lack it.
+	retained map[place]string
 }
 
 // New returns a Checker. The error names what is missing or wrong.
@@ -98,7 +105,8 @@ func New(c Config) (*Checker, error) {
 		c.Changed = func(*volume.Pool) {}
 	}
 	return &Checker{Config: c, deleted: make(chan struct{}, 1), asked: make(chan request), timers: map[place]timer{},
-		reported: map[*volume.Pool]*report{}, last: map[*volume.Pool]findings{}, unseen: map[place]bool{}}, nil
+		reported: map[*volume.Pool]*report{}, last: map[*volume.Pool]findings{}, unseen: map[place]bool{},
+		retained: map[place]string{}}, nil
 }
 
 // Run checks until the context ends. pvs is the informer behind PVs.All, which the
@@ -124,7 +132,9 @@ func (o *Checker) Run(ctx context.Context, pvs cache.SharedIndexInformer) {
 
 // pvDeleted requests a check if a PV was deleted and its volume was not. That does
 // not happen if a claim with the policy Delete is deleted. A PV that a list lacks went unseen: it may
-// have got the policy Retain before, or etcd was restored to before it was made.
+// have got the policy Retain before, or etcd was restored to before it was made. A PV with Retain may
+// go before its record has that: its finalizer is held until then, but it may have none, and the
+// event about a pool that is away says how to remove it.
 func (o *Checker) pvDeleted(obj any) {
 	unknown, unseen := obj.(cache.DeletedFinalStateUnknown)
 	if unseen {
@@ -133,6 +143,11 @@ func (o *Checker) pvDeleted(obj any) {
 	pv, ok := obj.(*corev1.PersistentVolume)
 	if !ok {
 		return
+	}
+	if pool, r, lacks := o.PVs.LacksRetain(pv); lacks {
+		o.mu.Lock()
+		o.retained[place{pool, r.Name}] = pv.Name
+		o.mu.Unlock()
 	}
 	pool, name := o.PVs.Names(pv)
 	if pool == nil {
@@ -149,18 +164,45 @@ func (o *Checker) pvDeleted(obj any) {
 	sleep.Wake(o.deleted)
 }
 
-// noteUnseen writes to the records of volumes that their PVs went unseen. What fails is tried again by
-// the next check.
+// noteUnseen writes to the records of volumes that their PVs went unseen, or with policy Retain. What
+// fails is tried again by the next check.
 func (o *Checker) noteUnseen(ctx context.Context) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	for at := range o.unseen {
-		if err := at.pool.Unsee(at.name); err != nil && !errors.Is(err, volume.ErrNotFound) {
-			klog.FromContext(ctx).Error(err, "Cannot note that a PV went unseen; trying again", "volume", at.name)
-			continue
+	unseen, retained := maps.Clone(o.unseen), maps.Clone(o.retained)
+	o.mu.Unlock()
+	log := klog.FromContext(ctx)
+	maps.DeleteFunc(unseen, func(at place, _ bool) bool {
+		err := at.pool.Unsee(at.name)
+		if err == nil || errors.Is(err, volume.ErrNotFound) {
+			return false
 		}
+		log.Error(err, "Cannot note that a PV went unseen; trying again", "volume", at.name)
+		return true
+	})
+	maps.DeleteFunc(retained, func(at place, pv string) bool {
+		err := at.pool.RecordPolicy(at.name, pv, string(corev1.PersistentVolumeReclaimRetain))
+		if err == nil || errors.Is(err, volume.ErrNotFound) || errors.Is(err, volume.ErrConflict) ||
+			errors.Is(err, volume.ErrMigrating) {
+			return false
+		}
+		log.Error(err, "Cannot record the policy Retain of a PV that is gone; trying again", "volume", at.name)
+		return true
+	})
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for at := range unseen {
 		delete(o.unseen, at)
 	}
+	for at := range retained {
+		delete(o.retained, at)
+	}
+}
+
+// unnoted reports whether noteUnseen has yet to write to the record of a volume.
+func (o *Checker) unnoted(at place) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.unseen[at] || o.retained[at] != ""
 }
 
 // check checks all pools, and returns the pause before the next check.

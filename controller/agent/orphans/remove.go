@@ -101,6 +101,9 @@ func (o *Checker) remove(ctx context.Context, pool *volume.Pool, f *findings) (n
 // removeOne removes an orphan, or returns why it is kept. It reads the API server itself, and
 // compares the record again under the volume's lock: the agent may have seen a PV.
 func (o *Checker) removeOne(ctx context.Context, pool *volume.Pool, r record.Record) error {
+	if o.unnoted(place{pool, r.Name}) {
+		return kept("how its PV went is not written to its record yet")
+	}
 	if why := removable(r, r.Cluster, o.Grace, time.Now()); why != "" {
 		return kept(why) // without a request, whatever the cluster is
 	}

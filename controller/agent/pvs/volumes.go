@@ -58,7 +58,7 @@ func (p *PVs) Validate(ctx context.Context, pv *corev1.PersistentVolume,
 // without a volume of this node, and during a migration.
 func (p *PVs) CheckRecorded(pv *corev1.PersistentVolume) error {
 	_, v, err := p.volumeOf(pv)
-	pool, r, lacks := p.lacksRetain(pv)
+	pool, r, lacks := p.LacksRetain(pv)
 	if lacks {
 		v.Record, err = r, pool.Ready()
 	}
@@ -77,7 +77,7 @@ func (p *PVs) CheckRecorded(pv *corev1.PersistentVolume) error {
 // wrong with the PV: the agent may refuse it, and an administrator who wants its data sets Retain
 // before he removes it. A policy Delete is recorded with a PV that is bound to its record alone.
 func (p *PVs) recordRetain(pv *corev1.PersistentVolume) error {
-	pool, r, ok := p.lacksRetain(pv)
+	pool, r, ok := p.LacksRetain(pv)
 	if !ok {
 		return nil
 	}
@@ -88,10 +88,10 @@ func (p *PVs) recordRetain(pv *corev1.PersistentVolume) error {
 	return err
 }
 
-// lacksRetain returns the record that names a PV with policy Retain and has another policy. ok is
+// LacksRetain returns the record that names a PV with policy Retain and has another policy. ok is
 // false if there is none in a pool of this agent, if the PV certainly names another volume, and
 // during a migration.
-func (p *PVs) lacksRetain(pv *corev1.PersistentVolume) (pool *volume.Pool, r record.Record, ok bool) {
+func (p *PVs) LacksRetain(pv *corev1.PersistentVolume) (pool *volume.Pool, r record.Record, ok bool) {
 	if pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 		return nil, r, false
 	}
