@@ -39,6 +39,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 	"kubevirt.io/hostpath-provisioner/controller/operator/layout"
 	"kubevirt.io/hostpath-provisioner/controller/operator/nodegone"
+	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 	"kubevirt.io/hostpath-provisioner/controller/operator/templatenodes"
 	"kubevirt.io/hostpath-provisioner/controller/operator/tlsprofile"
 	"kubevirt.io/hostpath-provisioner/controller/operator/waiting"
@@ -93,6 +94,13 @@ func (s Settings) RunIn(ctx context.Context, config *rest.Config, outside Outsid
 		return err
 	}
 	nodes := &nodegone.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: recorder,
+		OnClaims: func(ctx context.Context) (func(pool, node string) bool, error) {
+			record, err := poolrecord.Read(ctx, r.installed.Live, s.Namespace)
+			if err != nil {
+				return nil, err
+			}
+			return record.OnClaim, nil
+		},
 		Grace: func(ctx context.Context) (time.Duration, error) { return layout.NodeGoneGrace(ctx, r.installed) }}
 	if err := errors.Join(nodes.Register(mgr), outside.register(nodes)); err != nil {
 		return err

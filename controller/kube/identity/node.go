@@ -38,6 +38,8 @@ type NodeFacts struct {
 	// the grace period is over since the node answered last, or since the Node of the name came into question
 	Waited bool
 
+	OnClaim bool // the pool is on a claim, whose disk may be attached later than the agent starts
+
 	HostnameAt string // the name of another Node that has the hostname which the PV requires
 	PoolAt     string // the name of another Node whose agent has the pool open
 }
@@ -78,7 +80,7 @@ func NodeGone(f NodeFacts) (Loss, Finding) {
 
 func (f *NodeFacts) lost() (Loss, Finding) {
 	switch {
-	case f.Exists && f.Waited && f.Missing == PoolMissing(f.UID) && GivesUp(f.GiveUp, f.UID, f.NodeUID, f.Pool):
+	case f.Exists && f.Waited && f.Missing == PoolMissing(f.UID) && f.givenUp():
 		return GivenUp, Finding{Answer: Ours}
 	case f.Exists && (f.NodeUID == "" || f.NodeUID == f.UID):
 		return NotLost, Finding{Foreign, "node " + f.Node + " exists"}
@@ -101,8 +103,30 @@ func (f *NodeFacts) lost() (Loss, Finding) {
 	return NodeAbsent, Finding{Answer: Ours}
 }
 
+// givenUp reports whether the annotation of the Node gives the PV up. The Node's UID does not give up the
+// volumes of pools on claims: their disks have volumes of their own, and are attached by themselves. The
+// pool's UUID does.
+func (f *NodeFacts) givenUp() bool {
+	uid := f.UID
+	if f.OnClaim {
+		uid = ""
+	}
+	return GivesUp(f.GiveUp, uid, f.NodeUID, f.Pool)
+}
+
+// HostnameTaken reports whether the Node of the PV has been absent for the grace period, and another
+// machine has its hostname.
+func (f *NodeFacts) HostnameTaken() bool {
+	return !f.Exists && !f.Agent && f.Waited && f.HostnameAt != ""
+}
+
 // madeAgain is the reason for a PV whose Node was made again, and whose volume is not bound since.
 func (f *NodeFacts) madeAgain() string {
+	if f.OnClaim {
+		return fmt.Sprintf("node %s was made again (UID %s, this PV has %s), and its agent does not have this volume yet: its "+
+			"pool is on a claim, whose disk is attached by itself. If the disk is lost: kubectl annotate --overwrite node %[1]s "+
+			"%[4]s=%[5]s. That gives up every volume of this pool", f.Node, f.UID, f.NodeUID, contract.AnnGiveUp, f.Pool)
+	}
 	return fmt.Sprintf("node %s was made again (UID %s, this PV has %s), and its agent does not have this volume "+
 		"yet: have the agent ready, with the disk of pool %s at its path. If the disk is lost: kubectl annotate "+
 		"--overwrite node %[1]s %[5]s=%[2]s. That gives up every volume of the earlier node whose pool is not open",

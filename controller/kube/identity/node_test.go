@@ -42,6 +42,8 @@ func TestNodeGone(t *testing.T) {
 		"missing, agent not ready":         {with(again, func(f *NodeFacts) { f.Missing, f.Agent = "volume/new", false }), NotLost, Unclear, rebuilt},
 		"missing, the pool is not open":    {with(again, func(f *NodeFacts) { f.Missing, f.Open = "volume/new", false }), NotLost, Unclear, rebuilt},
 		"given up":                         {with(again, func(f *NodeFacts) { f.Missing, f.GiveUp, f.Agent = "pool/new", "new", false }), GivenUp, Ours, ""},
+		"given up, on a claim":             {with(again, func(f *NodeFacts) { f.Missing, f.GiveUp, f.OnClaim = "pool/new", "new", true }), NotLost, Unclear, "whose disk is attached by itself"},
+		"given up by its pool, on a claim": {with(again, func(f *NodeFacts) { f.Missing, f.GiveUp, f.OnClaim = "pool/new", "p1", true }), GivenUp, Ours, ""},
 		"given up, the grace runs":         {with(again, func(f *NodeFacts) { f.Missing, f.GiveUp, f.Waited = "pool/new", "new", false }), NotLost, Unclear, ""},
 		"given up, the pool is open":       {with(again, func(f *NodeFacts) { f.GiveUp = "new" }), NotLost, Unclear, rebuilt},
 		"given up for an earlier Node":     {with(again, func(f *NodeFacts) { f.Missing, f.GiveUp = "pool/new", "old" }), NotLost, Unclear, rebuilt},

@@ -17,7 +17,22 @@ import (
 // there is none, and since when at the earliest there has been none. An error is a live.Unanswered.
 func OnNode(ctx context.Context, client kubernetes.Interface, namespace,
 	node string) (ready *corev1.Pod, unready time.Time, err error) {
-	pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{
+	return readyOn(ctx, client, namespace, node, "")
+}
+
+// agents selects the agents of every form.
+const agents = "k8s-app in (hostpath-provisioner,hostpath-provisioner-csi,hostpath-provisioner-local-path)"
+
+// Anywhere is OnNode for the agents of all namespaces, by their label. A tenant's pod can have it, so that
+// the answer only delays.
+func Anywhere(ctx context.Context, client kubernetes.Interface,
+	node string) (ready *corev1.Pod, unready time.Time, err error) {
+	return readyOn(ctx, client, metav1.NamespaceAll, node, agents)
+}
+
+func readyOn(ctx context.Context, client kubernetes.Interface, namespace, node,
+	selector string) (ready *corev1.Pod, unready time.Time, err error) {
+	pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector,
 		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String(),
 	})
 	if err != nil {

@@ -133,3 +133,28 @@ func TestPoolAtThePathOfAMovedOne(t *testing.T) {
 		t.Errorf("offered %q, message %q", o.offered(), o.message())
 	}
 }
+
+// A pool without volumes loses its pvcTemplate: its disks are unmounted, and then the directory is
+// offered, in which the agents would have kept the disks mounted.
+func TestPoolLosesItsDisk(t *testing.T) {
+	o := installedOn(t, "n1")
+	plain := poolB
+	plain.PVCTemplate = nil
+	o.setPools(poolA, plain)
+	o.passed()
+	o.replaced("n1")
+	if o.offered() != "a=/a/csi" || !strings.Contains(o.message(), "pool b is offered at /b as soon as the disk of pool b is unmounted there: n1") {
+		t.Errorf("offered %q, message %q", o.offered(), o.message())
+	}
+	for range 8 {
+		o.jobsComplete()
+		o.passed()
+	}
+	if o.offered() != "a=/a/csib=/b/csi" {
+		t.Errorf("offered %q, message %q", o.offered(), o.message())
+	}
+	d := &appsv1.Deployment{}
+	if err := o.client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "hpp-pool-b-n1"}, d); err == nil {
+		t.Error("the holder is left")
+	}
+}

@@ -90,11 +90,12 @@ func formerly(had poolrecord.Offer, record *poolrecord.Record,
 	return append(all, mountedAt(record, to)...)
 }
 
-// mountedAt returns the other pools whose disks are mounted at the pool's path, by the record.
+// mountedAt returns the pools whose disks are mounted at the pool's path, by the record: others, and the
+// pool itself if it is not on claims any more.
 func mountedAt(record *poolrecord.Record, to poolrecord.Pool) (all []poolrecord.Pool) {
 	for _, h := range record.Holders {
 		p := poolrecord.Pool{Name: h.Pool, Path: h.Path, Mount: h.Path}
-		if h.Path == to.Path && h.Pool != to.Name && !slices.Contains(all, p) {
+		if h.Path == to.Path && (h.Pool != to.Name || to.Mount == "") && !slices.Contains(all, p) {
 			all = append(all, p)
 		}
 	}

@@ -39,12 +39,15 @@ func (r *Reconciler) handleAll(ctx context.Context, pvs []corev1.PersistentVolum
 // handle reports a PV whose volume may be lost with its node, or takes the next step of its policy.
 func (r *Reconciler) handle(ctx context.Context, pv *corev1.PersistentVolume, known *reader) (state, error) {
 	h, _ := identity.HomeOf(pv)
-	f, err := known.facts(ctx, pv.Name, h)
+	f, err := known.facts(ctx, pv, h)
 	if err != nil {
 		return present, err
 	}
 	loss, found := identity.NodeGone(f)
 	switch {
+	case found.Answer == identity.Foreign && f.HostnameTaken():
+		return kept, r.report(ctx, pv, found.Why+", and its agent does not have this volume: pods of this PV would start "+
+			"there without it. Give one of the two machines another hostname", false)
 	case found.Answer == identity.Foreign:
 		return present, r.restore(ctx, pv)
 	case found.Answer == identity.Unclear && found.Why == "":

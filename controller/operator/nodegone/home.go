@@ -22,21 +22,26 @@ type place struct{ node, hostname, pool string }
 // reader reads the facts about each place once.
 type reader struct {
 	*Reconciler
-	known map[place]identity.NodeFacts
+	known    map[place]identity.NodeFacts
+	onClaims func(pool, node string) bool // nil before the record is read
 }
 
-// facts returns the facts about the PV of that name and its home, as the API server has them.
-func (r *reader) facts(ctx context.Context, pv string, h identity.Home) (identity.NodeFacts, error) {
+// facts returns the facts about the PV and its home, as the API server has them.
+func (r *reader) facts(ctx context.Context, volume *corev1.PersistentVolume,
+	h identity.Home) (f identity.NodeFacts, err error) {
 	at := place{h.Node, h.Hostname, h.Pool}
 	f, ok := r.known[at]
 	if !ok {
-		var err error
 		if f, err = r.read(ctx, at); err != nil {
 			return f, err
 		}
 		r.known[at] = f
 	}
-	f.PV, f.Home = pv, h
+	f.PV, f.Home = volume.Name, h
+	f.OnClaim, err = r.onClaim(ctx, volume)
+	if err != nil {
+		return f, err
+	}
 	f.Waited = f.Waited && r.since[h.Node].losses[lossOf(h)].over
 	return f, nil
 }
@@ -56,15 +61,20 @@ func (r *Reconciler) read(ctx context.Context, at place) (f identity.NodeFacts, 
 	}
 	began := r.since[at.node]
 	f.Waited = began.over && string(began.uid) == f.UID
+	if f.Exists {
+		agent, _, err := agentstatus.OnNode(ctx, r.Live, r.Namespace, at.node)
+		if err != nil {
+			return f, err
+		}
+		f.Agent = agent != nil
+		f.Open, err = r.opens(ctx, agent, at)
+		return f, err
+	}
 	agent, _, err := r.agent(ctx, at.node)
 	if err != nil {
 		return f, err
 	}
 	f.Agent = agent != nil
-	if f.Exists {
-		f.Open, err = r.opens(ctx, agent, at)
-		return f, err
-	}
 	if f.HostnameAt, err = r.withHostname(ctx, at.hostname); err != nil {
 		return f, err
 	}
@@ -99,6 +109,21 @@ func (r *Reconciler) withHostname(ctx context.Context, hostname string) (string,
 		return "", nil
 	}
 	return named.Items[0].Name, nil
+}
+
+// onClaim reports whether the pool of the PV is on a claim on its node, by the operator's record.
+func (r *reader) onClaim(ctx context.Context, pv *corev1.PersistentVolume) (bool, error) {
+	if pv.Spec.CSI == nil || r.OnClaims == nil {
+		return false, nil
+	}
+	if r.onClaims == nil {
+		all, err := r.OnClaims(ctx)
+		if err != nil {
+			return false, err
+		}
+		r.onClaims = all
+	}
+	return r.onClaims(contract.PoolName(pv.Spec.CSI.VolumeAttributes), contract.TopologyOf(pv)), nil
 }
 
 // opens reports whether the agent, which is ready, has the pool open. It reads what the agent
@@ -173,8 +198,17 @@ func (r *Reconciler) withPool(ctx context.Context, at place) (string, error) {
 	return "", nil
 }
 
-// agent reads from the API server the node's agent that is ready, nil if there is none, and since when
-// at the earliest there has been none.
+// agent reads from the API server the agent of an absent Node that is ready, nil if there is none, and
+// since when at the earliest there has been none. An agent of another namespace counts: its form serves
+// hostPath volumes beside the operator's.
 func (r *Reconciler) agent(ctx context.Context, node string) (ready *corev1.Pod, unready time.Time, err error) {
-	return agentstatus.OnNode(ctx, r.Live, r.Namespace, node)
+	own, since, err := agentstatus.OnNode(ctx, r.Live, r.Namespace, node)
+	if own != nil || err != nil {
+		return own, since, err
+	}
+	other, unready, err := agentstatus.Anywhere(ctx, r.Live, node)
+	if since.After(unready) {
+		unready = since
+	}
+	return other, unready, err
 }

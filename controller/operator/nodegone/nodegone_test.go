@@ -66,7 +66,30 @@ func TestReconcile(t *testing.T) {
 		}, nil, nil},
 		{"another node has the hostname", "release", func(s *scene) {
 			s.host = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-02", Labels: map[string]string{corev1.LabelHostname: "host-a"}}}
-		}, []string{"delete c", "delete pvc-2", "event VolumeReleased pvc-2"}, tally{removing: 1}},
+		}, []string{"delete c", "delete pvc-2", "event VolumeNodeGone data", "event VolumeNodeGone pvc-1", "event VolumeReleased pvc-2"}, tally{kept: 1, removing: 1}},
+		{"another node has the hostname, since just now", "release", func(s *scene) {
+			s.csi, s.capacity, s.seen = nil, nil, 0
+			s.host = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-02", Labels: map[string]string{corev1.LabelHostname: "host-a"}}}
+		}, nil, nil},
+		{"deleted under the agent of another namespace", "release", func(s *scene) {
+			s.answers(corev1.ConditionTrue)
+			s.agent.Namespace, s.agent.Labels = "other", map[string]string{"k8s-app": "hostpath-provisioner"}
+		}, nil, nil},
+		{"rebuilt, with an agent of another namespace only", "release", func(s *scene) {
+			s.replaced(corev1.ConditionTrue)
+			s.agent.Namespace, s.agent.Labels = "other", map[string]string{"k8s-app": "hostpath-provisioner"}
+			s.mark(contract.AnnMissing, "volume/new")
+		}, reported[1:], tally{kept: 2}},
+		{"given up, on a claim", "", func(s *scene) {
+			s.abandoned("pvc-2")
+			s.pv, s.claim = nil, nil
+			s.onClaim = "local"
+		}, []string{"event VolumeNodeGone pvc-2"}, tally{kept: 1}},
+		{"given up by its pool, on a claim", "", func(s *scene) {
+			s.abandoned("pvc-2")
+			s.pv, s.claim = nil, nil
+			s.onClaim, s.node.Annotations[contract.AnnGiveUp] = "local", "6e0c"
+		}, []string{noted("pvc-2", "new")}, tally{removing: 1}},
 		{"deleted under its agent", "release", func(s *scene) { s.answers(corev1.ConditionTrue) }, nil, nil},
 		{"deleted, agent not ready", "release", func(s *scene) { s.answers(corev1.ConditionFalse); s.csi = nil },
 			[]string{"delete c", "delete data", "event VolumeReleased data"}, tally{removing: 1}},

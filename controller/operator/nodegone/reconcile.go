@@ -41,6 +41,8 @@ type Reconciler struct {
 	// Live reads whatever is decided by, and writes.
 	Live   kubernetes.Interface
 	Events *events.Recorder
+	// OnClaims reads which pools are on claims, by pool and node; nil is none.
+	OnClaims func(context.Context) (func(pool, node string) bool, error)
 	// Grace returns for how long a node is gone before anything happens.
 	Grace func(context.Context) (time.Duration, error)
 

@@ -34,6 +34,7 @@ type scene struct {
 	pools      *storagev1.CSIStorageCapacity // none unless a row adds it
 	node, host *corev1.Node                  // none unless a row adds one
 	agent      *corev1.Pod
+	onClaim    string        // the pool that is on a claim, "" for none
 	seen       time.Duration // for how long the node has been gone
 }
 
@@ -160,6 +161,9 @@ func (s *scene) reconciler(t *testing.T, change func(*scene)) (*Reconciler, func
 		WithIndex(&corev1.PersistentVolume{}, byPool, poolsOf).WithIndex(&storagev1.CSIStorageCapacity{}, byPool, poolsOf).WithIndex(&storagev1.CSIStorageCapacity{}, byNode, nodesOf).Build()
 	r := &Reconciler{Namespace: "agents", Cache: cached, counts: map[string]tally{}, wrote: map[types.UID]write{},
 		Grace: func(context.Context) (time.Duration, error) { return grace, nil },
+		OnClaims: func(context.Context) (func(string, string) bool, error) {
+			return func(pool, node string) bool { return pool == s.onClaim && node == "node-01" }, nil
+		},
 		since: map[string]silence{"node-01": {at: time.Now().Add(-s.seen)}}}
 	if s.node != nil {
 		r.since["node-01"] = silence{at: time.Now().Add(-s.seen), uid: s.node.UID}

@@ -36,3 +36,13 @@ func (h Holder) Arguments() []string {
 func IsPath(path string) bool {
 	return filepath.IsAbs(path) && filepath.Clean(path) == path && filepath.Dir(path) != "/"
 }
+
+// OnClaim reports whether the pool of that name is on a claim on the node.
+func (c Content) OnClaim(pool, node string) bool {
+	for _, h := range c.Holders {
+		if h.Pool == pool && h.Node == node {
+			return true
+		}
+	}
+	return false
+}
