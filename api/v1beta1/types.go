@@ -123,6 +123,10 @@ type StoragePool struct {
 	// Mount requires the path to be a mount point of the node: nothing is made there before its disk is mounted
 	// +optional
 	Mount bool `json:"mount,omitempty"`
+	// ScaleDown lets the cluster-autoscaler remove a node that has a disk of the pool's claims, and with it the volumes
+	// there. Otherwise the pod that holds the disk keeps the node
+	// +optional
+	ScaleDown bool `json:"scaleDown,omitempty"`
 	// PVCTemplate describes a claim for each node, on whose volume the pool lies
 	// +optional
 	PVCTemplate *corev1.PersistentVolumeClaimSpec `json:"pvcTemplate,omitempty"`

@@ -158,7 +158,11 @@ func (r *Reconciler) unmountPools(ctx context.Context,
 		return "", false, err
 	}
 	forced := cr.Annotations[forceAnnotation] == "true"
-	found, err := r.claimPools(cr, record).Reconcile(ctx, objects.Desired{Settled: true, Deleted: true, Forced: forced})
+	secrets, err := r.pullSecrets(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	found, err := r.claimPools(cr, record, secrets).Reconcile(ctx, objects.Desired{Settled: true, Deleted: true, Forced: forced})
 	held = len(found.Kept) > 0
 	switch {
 	case err != nil, len(found.Left) == 0 && (held || cr.Annotations[forceAnnotation] == "true"):

@@ -123,6 +123,7 @@ func (s Settings) daemonSet(o *unstructured.Unstructured, cr *v1beta1.HostPathPr
 	pod.NodeSelector = onLinux(cr.Spec.Workload.NodeSelector)
 	pod.Affinity = notOn(l.without, cr.Spec.Workload.Affinity)
 	pod.Tolerations = cr.Spec.Workload.Tolerations
+	pod.ImagePullSecrets = l.pullSecrets
 	if err := l.Configure(pod); err != nil {
 		return err
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/operator/agentstatus"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
@@ -22,6 +24,8 @@ type plan struct {
 	without []string
 	// tlsVersion is the oldest version of the agents' metrics, "" for the agent's default.
 	tlsVersion string
+	// pullSecrets are those of the agents.
+	pullSecrets []corev1.LocalObjectReference
 }
 
 // again returns when to check again whether what is kept for volumes can go, 0 for never.
@@ -33,9 +37,10 @@ func (p *plan) again() time.Duration {
 }
 
 // claimPools returns the reconciler of the pools on claims for this pass.
-func (r *Reconciler) claimPools(cr *v1beta1.HostPathProvisioner, record *poolrecord.Record) *claimpools.Reconciler {
+func (r *Reconciler) claimPools(cr *v1beta1.HostPathProvisioner, record *poolrecord.Record,
+	secrets []corev1.LocalObjectReference) *claimpools.Reconciler {
 	return &claimpools.Reconciler{Pass: release.Pass{
-		Maker:  objects.Maker{Installation: r.Installation, Image: r.Image},
+		Maker:  objects.Maker{Installation: r.Installation, Image: r.Image, PullSecrets: secrets},
 		Client: r.Client, Live: r.Live, Applier: r.Applier, Events: r.Events, Now: r.Now, Record: record, Resource: cr,
 	}}
 }
@@ -49,7 +54,7 @@ func (r *Reconciler) reconcileClaimPools(ctx context.Context, cr *v1beta1.HostPa
 	}
 	wanted := objects.Desired{Pools: l.OnClaims(), Nodes: nodes, Agents: a.Desired,
 		Settled: a.Settled && len(l.without) == 0} // the others are to have an agent later
-	l.claims, err = r.claimPools(cr, l.Record).Reconcile(ctx, wanted)
+	l.claims, err = r.claimPools(cr, l.Record, l.pullSecrets).Reconcile(ctx, wanted)
 	l.Retained = append(l.Retained, l.claims.Kept...)
 	return err
 }

@@ -153,6 +153,9 @@ func (r *Reconciler) applyAgents(ctx context.Context, cr *v1beta1.HostPathProvis
 	if err = l.Save(ctx, r.Client); err != nil {
 		return l, a, err
 	}
+	if l.pullSecrets, err = r.pullSecrets(ctx); err != nil {
+		return l, a, err
+	}
 	var waiting string
 	if !l.Withheld {
 		if waiting, l.without, err = r.removeFormer(ctx); err != nil {

@@ -78,6 +78,7 @@ func detailsOf(p v1beta1.StoragePool) (d poolrecord.Details) {
 		}
 		d.NodeSelector[label] = string(value)
 	}
+	d.ScaleDown = p.ScaleDown && p.PVCTemplate != nil
 	if p.Mount && p.PVCTemplate == nil {
 		d.Mount = filepath.Clean(p.Path)
 	}
@@ -89,7 +90,7 @@ func (l Layout) OnClaims() (all []objects.Pool) {
 	for _, p := range l.Pools {
 		if p.Mount != "" {
 			all = append(all, objects.Pool{Name: p.Name, Path: p.Path, Template: l.templates[p],
-				NodeSelector: l.Details[p.Name].NodeSelector})
+				NodeSelector: l.Details[p.Name].NodeSelector, ScaleDown: l.Details[p.Name].ScaleDown})
 		}
 	}
 	return all

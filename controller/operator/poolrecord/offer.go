@@ -25,6 +25,8 @@ type Details struct {
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	// Mount is the directory above Pool.Path that has to be a mount point, "" if none has to.
 	Mount string `json:"mount,omitempty"`
+	// ScaleDown is set if the cluster-autoscaler may remove a node with the pool's claim.
+	ScaleDown bool `json:"scaleDown,omitempty"`
 }
 
 // Offer is what agents offer.
@@ -96,7 +98,7 @@ func OfferOf(pod corev1.PodSpec) (o PodOffer) {
 // detail sets the details of a pool.
 func (o *Offer) detail(pool string, d Details) {
 	switch {
-	case len(d.NodeSelector) == 0 && d.Mount == "":
+	case len(d.NodeSelector) == 0 && d.Mount == "" && !d.ScaleDown:
 		delete(o.Details, pool)
 	case o.Details == nil:
 		o.Details = map[string]Details{pool: d}

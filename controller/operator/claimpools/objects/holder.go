@@ -2,6 +2,7 @@ package objects
 
 import (
 	"cmp"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,6 +29,20 @@ var constrained = map[string]string{"openshift.io/required-scc": "hostpath-provi
 // port is that of the probes.
 const port = 9898
 
+// asDaemon has the cluster-autoscaler treat a holder as a pod of a DaemonSet, which does not keep its
+// node. Otherwise the pod does, by its hostPath volume: it alone keeps the node of a stopped machine,
+// whose volumes would be lost.
+const asDaemon = "cluster-autoscaler.kubernetes.io/daemonset-pod"
+
+// annotations returns those of the pool's pods.
+func (p Pool) annotations() map[string]string {
+	all := maps.Clone(constrained)
+	if p.ScaleDown {
+		all[asDaemon] = "true"
+	}
+	return all
+}
+
 // anyTaint tolerates every taint. The operator ends a holder when nothing uses its disk; a taint
 // must not end it before, because pods that run on would lose their volumes. On a drained node an
 // evicted holder comes back at once, and the operator removes pools from drained nodes above all.
@@ -43,6 +58,8 @@ type Maker struct {
 	apply.Installation
 	// Image is that of the pods.
 	Image string
+	// PullSecrets are those of the image.
+	PullSecrets []corev1.LocalObjectReference
 }
 
 // Holder returns the Deployment of the pool on the node, which has that record.
@@ -67,7 +84,7 @@ func (m Maker) Holder(cr *v1beta1.HostPathProvisioner, p Pool, node string,
 			Replicas: ptr.To[int32](1), Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{
-				Labels: map[string]string{HolderLabel: LabelOf(p.Name), drainLabel: drainSkip}, Annotations: constrained},
+				Labels: map[string]string{HolderLabel: LabelOf(p.Name), drainLabel: drainSkip}, Annotations: p.annotations()},
 				Spec: pod},
 		},
 	}
@@ -95,7 +112,7 @@ func (m Maker) pod(cr *v1beta1.HostPathProvisioner, node, path, name string, arg
 		ServiceAccountName: "hostpath-provisioner-admin-csi", AutomountServiceAccountToken: new(bool),
 		EnableServiceLinks: new(bool),
 		PriorityClassName:  "system-node-critical", TerminationGracePeriodSeconds: ptr.To[int64](10),
-		Tolerations: anyTaint,
+		Tolerations: anyTaint, ImagePullSecrets: m.PullSecrets,
 		Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{

@@ -99,3 +99,17 @@ func TestHolder(t *testing.T) {
 		}
 	}
 }
+
+// A holder keeps its node from the cluster-autoscaler unless the resource asks for the contrary.
+func TestScaleDown(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		d := (Maker{}).Holder(&v1beta1.HostPathProvisioner{}, Pool{Name: "p", Path: "/srv/p/csi", ScaleDown: asked}, "n", poolrecord.Holder{})
+		value, found := d.Spec.Template.Annotations[asDaemon]
+		if found != asked || asked && value != "true" || d.Spec.Template.Annotations["openshift.io/required-scc"] == "" {
+			t.Errorf("asked %t: %v", asked, d.Spec.Template.Annotations)
+		}
+	}
+	if _, found := constrained[asDaemon]; found {
+		t.Error("the annotation is one of all pods")
+	}
+}

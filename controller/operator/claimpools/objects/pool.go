@@ -19,6 +19,8 @@ type Pool struct {
 	Template *corev1.PersistentVolumeClaimSpec
 	// NodeSelector are the labels of the nodes that get a disk, none for all.
 	NodeSelector map[string]string
+	// ScaleDown is set if the cluster-autoscaler may remove a node that has the pool.
+	ScaleDown bool
 }
 
 // On reports whether the pool gets a disk on the node.
