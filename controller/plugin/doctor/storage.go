@@ -160,7 +160,11 @@ func volumes(f *Facts) []finding {
 	for i := range f.PVs.Items {
 		pv := &f.PVs.Items[i]
 		provisioner, disk := provisionerOf(pv), fleet.IsDiskPV(pv)
-		node := cmp.Or(nodeOf(pv), contract.Hostname(pv)) // a node that is gone has no hostname any more
+		node := nodeOf(pv)
+		if label := pv.Labels[contract.LabelDisk]; node == "" && f.node(label) != nil {
+			node = label // which has another hostname now
+		}
+		node = cmp.Or(node, contract.Hostname(pv)) // a node that is gone has no hostname any more
 		if node == "" || !disk && !f.Ours(provisioner) {
 			continue
 		}
@@ -169,6 +173,9 @@ func volumes(f *Facts) []finding {
 			all = append(all, finding{Critical, "PV " + pv.Name, "its node " + node +
 				" does not exist: no pod with it can start",
 				"bring the node back with its disk; if it is gone for good, see docs/node-gone.md"})
+		case f.node(node) != nil && cluster.Renamed(pv, f.node(node)) != "":
+			all = append(all, finding{Critical, "PV " + pv.Name, "it " + cluster.Renamed(pv, f.node(node)),
+				cluster.SetBack})
 		case disk || !f.Agents.Known() || f.servedOn(node, provisioner):
 		case pv.Spec.CSI == nil: // the kubelet mounts it by itself
 			all = append(all, finding{Warning, "PV " + pv.Name, "no agent on its node " + node +

@@ -13,6 +13,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/advice"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/cluster"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
 )
 
@@ -134,6 +135,8 @@ func (e *explanation) where(pv *corev1.PersistentVolume) {
 		e.add(Warning, "bring the node back with its disk; if it is gone for good, see docs/node-gone.md",
 			"node %s does not exist: no pod that uses this claim can start", node)
 		return
+	case cluster.Renamed(pv, n) != "":
+		e.add(Warning, cluster.SetBack, "PV %s %s", pv.Name, cluster.Renamed(pv, n))
 	case !contract.NodeReady(n):
 		e.add(Warning, "kubectl describe node "+node, "node %s is not ready: its pods, and this volume, cannot be reached",
 			node)

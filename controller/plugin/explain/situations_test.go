@@ -436,9 +436,15 @@ var situations = map[string]situation{
 	"bound, no quota":            {change: func(c *scene.Cluster) { volume(c).Quota = 0; c.Pools["node-01"][0].Pool.NoQuotas = "tmpfs has none" }, also: "warning: no quota bounds what the volume takes: tmpfs has none"},
 	"bound, migration stopped":   {change: func(c *scene.Cluster) { volume(c).Migration = &inspect.Migration{To: "csi", Stopped: "a pod uses it"} }, also: "warning: its migration to csi stopped: a pod uses it"},
 	"bound, node gone":           {change: func(c *scene.Cluster) { bound(c); scene.Drop[corev1.Node](c, "node-01") }, also: "warning: node node-01 does not exist"},
-	"bound, node not ready":      {change: func(c *scene.Cluster) { bound(c); c.NotReady("node-01") }, also: "warning: node node-01 is not ready"},
-	"growing":                    {change: func(c *scene.Cluster) { grown(c); c.Class("local").AllowVolumeExpansion = ptr.To(true) }, also: "warning: the claim has 10Gi and requests 20Gi: the volume has not grown yet"},
-	"growth not allowed":         {change: grown, also: "warning: the claim has 10Gi and requests 20Gi, and class local does not allow growth"},
+	"bound, node renamed": {change: func(c *scene.Cluster) {
+		bound(c)
+		c.Claim("data").Spec.VolumeName = "pvc-h"
+		c.Add(scene.HostPathPV("pvc-h", "node-01", "shop", "data"))
+		c.Node("node-01").Labels[corev1.LabelHostname] = "new-name"
+	}, also: `warning: PV pvc-h requires the hostname node-01, and node node-01 has "new-name": no pod with it can start => set the node's label`},
+	"bound, node not ready": {change: func(c *scene.Cluster) { bound(c); c.NotReady("node-01") }, also: "warning: node node-01 is not ready"},
+	"growing":               {change: func(c *scene.Cluster) { grown(c); c.Class("local").AllowVolumeExpansion = ptr.To(true) }, also: "warning: the claim has 10Gi and requests 20Gi: the volume has not grown yet"},
+	"growth not allowed":    {change: grown, also: "warning: the claim has 10Gi and requests 20Gi, and class local does not allow growth"},
 }
 
 func tolerant(c *scene.Cluster) {
