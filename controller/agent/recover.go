@@ -34,3 +34,8 @@ func WithRecovery(planner Recovery, next http.Handler) http.Handler {
 	})
 	return mux
 }
+
+// Recovery plans how the volumes of the agent's pools are recovered. The agent must see PVs.
+func (a *Agent) Recovery() *recovery.Planner {
+	return &recovery.Planner{Client: a.client, Pools: a.pools, PVs: a.pvs}
+}

@@ -17,7 +17,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/agent/localpath"
 	"kubevirt.io/hostpath-provisioner/controller/agent/migrate"
 	"kubevirt.io/hostpath-provisioner/controller/agent/monitor"
-	"kubevirt.io/hostpath-provisioner/controller/agent/recovery"
 	"kubevirt.io/hostpath-provisioner/controller/kube/httpserver"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -166,7 +165,7 @@ func (a *Agent) handler(gatherer prometheus.Gatherer) http.Handler {
 	next := httpserver.Handler(gatherer, a.checks())
 	if a.orphans != nil {
 		next = WithOrphans(a.orphans, a.pvs, next)
-		next = WithRecovery(&recovery.Planner{Client: a.client, Pools: a.pools, PVs: a.pvs}, next)
+		next = WithRecovery(a.Recovery(), next)
 	}
 	var plan func() migrate.Report
 	if a.migrator != nil {

@@ -47,6 +47,7 @@ type volume struct {
 	removed         time.Time // when a person removed its PV by force
 	given           string    // how the operator gave it up; "" if it did not
 	handed          bool      // an administrator gave its PV to another claim
+	recovered       bool      // its PV and claim were made again: the next claim of the name has it
 	disk, path      string    // where an installed agent made it: below the disk, or on the machine
 	missed          time.Time
 	bound           time.Time // when its PV was last bound to a claim
@@ -256,6 +257,8 @@ func (j *judge) podWrites(pv *corev1.PersistentVolume, claim *corev1.PersistentV
 	mark := string(claim.UID)
 	switch {
 	case v.handed:
+	case v.recovered && err == nil && v.name == claim.Namespace+"/"+claim.Name:
+		v.claim, v.recovered, v.given, v.removed = claim.UID, false, "", time.Time{}
 	case err == nil && string(have) != mark && v.claim != claim.UID && v.wanted == "":
 		if owner := j.ofMark(string(have)); owner != nil && owner.claim != claim.UID && !owner.handed {
 			j.blameLocked("BYTES", "claim %s gets a volume that has the data of claim %s", claim.Name, owner.name)
