@@ -295,3 +295,43 @@ func must(t *testing.T, err error) {
 func must1(t *testing.T) func(record.Record, error) {
 	return func(_ record.Record, err error) { must(t, err) }
 }
+
+// Volumes that were adopted from other provisioners come back where they are, with the names that those
+// provisioners gave them, and their size as far as it is known.
+func TestAdoptedVolumes(t *testing.T) {
+	const uid = "0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0"
+	for compat, directory := range map[string]string{"local-path": "pvc-" + uid + "_shop_data", "hostpath": "shop-data-pvc-" + uid} {
+		for _, bytes := range []int64{0, 1 << 20} {
+			dialects, err := contract.ParseCompat(compat)
+			must(t, err)
+			n := newNode(t, "here", nil)
+			info := nodeinfo.New(apitest.Client(t, apitest.Objects("node-01", apitest.Node("node-01", "host-a", "here")...)), "node-01")
+			must(t, info.Read(t.Context()))
+			of, err := backends.New(backends.Config{Node: info, Pools: n.Pools, Dialects: []backends.Served{{Dialect: dialects[0], Pools: n.Pools.All()[:1]}}})
+			must(t, err)
+			n.PVs = pvs.New(pvs.Config{Client: n.Client, Node: info, Events: events.New(n.Client, "node-01"), Pools: n.Pools, Backends: of.All})
+			must(t, os.Mkdir(filepath.Join(n.pool.Path(), directory), 0o755))
+			owner := record.Owner{Namespace: "shop", Name: "data", UID: uid}
+			n.made, err = n.pool.Adopt(volume.Spec{Name: directory, Bytes: bytes, PV: "pvc-" + uid, Owner: owner, Cluster: "here", ReclaimPolicy: "Delete"})
+			must(t, err)
+			_, err = n.pool.RecordClaim(directory, "pvc-"+uid, owner, &record.Claim{Provisioner: dialects[0].Provisioner, Class: "theirs", Request: 3 << 20})
+			must(t, err)
+			v, err := n.plan(t, recovery.Options{})
+			if err != nil || v.Verdict != recovery.Made {
+				t.Errorf("%s: %+v, %v", compat, v.Finding, err)
+				continue
+			}
+			pv, want := v.Objects.PV, int64(3<<20)
+			if bytes > 0 {
+				want = bytes
+			}
+			if contract.DirectoryOf(pv) != n.made.Path || pv.Annotations[contract.AnnProvisionedBy] != dialects[0].Provisioner || pv.Spec.StorageClassName != "theirs" ||
+				pv.Spec.Capacity.Storage().Value() != want || v.Objects.Claim.Spec.Resources.Requests.Storage().Value() > want {
+				t.Errorf("%s, %d bytes: PV %+v, claim %+v", compat, bytes, pv, v.Objects.Claim.Spec)
+			}
+			if err := recovery.CheckObjects(v, "node-01", contract.CSIProvisioner, "shop"); err != nil {
+				t.Errorf("%s: the plugin refuses it: %v", compat, err)
+			}
+		}
+	}
+}
