@@ -92,7 +92,7 @@ var arrows = []struct {
 		why: "the directory of a pool is mounted without opening the pool"},
 	{from: "volume/diskid", may: nil,
 		why: "an ID is read without a disk"},
-	{from: "volume/device", may: []string{"golang.org/x/sys", module + "/volume/diskid", module + "/volume/mount"},
+	{from: "volume/disk", may: []string{"golang.org/x/sys", module + "/volume/diskid", module + "/volume/mount"},
 		why: "a raw disk has no pool"},
 	{from: "volume/file", may: []string{"golang.org/x/sys", module + "/volume/fault", module + "/volume/tree"},
 		why: "files know nothing of pools and records"},

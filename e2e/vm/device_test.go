@@ -22,7 +22,7 @@ const (
 // Real holders of disks and real partitions, which need modules that few machines have.
 func TestDevices(t *testing.T) {
 	t.Parallel()
-	m := machine(t, "./volume/device")
+	m := machine(t, "./volume/disk")
 	m.Disks = []string{partitioned(t, dosTable), partitioned(t, gptTable), raw(t), raw(t)}
 	m.Modules = []string{"dm_mod", "md_mod", "raid1", "virtio_scsi", "sd_mod"}
 	lun := raw(t)

@@ -4,11 +4,11 @@ import (
 	"context"
 	"regexp"
 
-	disk "kubevirt.io/hostpath-provisioner/volume/device"
+	"kubevirt.io/hostpath-provisioner/volume/disk"
 )
 
 // Devices is the block devices of a machine. Each method is the function of that name in package
-// volume/device.
+// volume/disk.
 type Devices interface {
 	List(dir string, names *regexp.Regexp) ([]disk.Device, error)
 	At(path string) disk.Device

@@ -6,7 +6,7 @@
 //	plan.go        plan: a decision about each device and PV, from values alone
 //	slots.go       which PV is on which device; whose.go: what identifies a disk
 //	spec.go        the ConfigMap
-//	devices.go     Devices: what is called of volume/device, which a simulation replaces
+//	devices.go     Devices: what is called of volume/disk, which a simulation replaces
 //	names.go       names of the contract, names of PVs
 //	pv.go          the PV of a device
 //	job.go         work on one device, which can take hours

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	disk "kubevirt.io/hostpath-provisioner/volume/device"
+	"kubevirt.io/hostpath-provisioner/volume/disk"
 )
 
 // State is the state of a device.

@@ -13,7 +13,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
-	disk "kubevirt.io/hostpath-provisioner/volume/device"
+	"kubevirt.io/hostpath-provisioner/volume/disk"
 )
 
 // offer is the work that wipes a device without a PV and makes its PV. It refuses a device that

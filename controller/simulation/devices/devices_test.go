@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	disk "kubevirt.io/hostpath-provisioner/volume/device"
+	"kubevirt.io/hostpath-provisioner/volume/disk"
 )
 
 const mib = 1 << 20
@@ -34,7 +34,7 @@ const (
 	held        = "in use: another program, or a mount in another container, has it opened exclusively"
 )
 
-// The answers of package volume/device about the facts of each row.
+// The answers of package volume/disk about the facts of each row.
 func TestAnswers(t *testing.T) {
 	for name, row := range map[string]struct {
 		facts func(n *Node, d *Disk)

@@ -1,6 +1,6 @@
 // Package devices is a model of the block devices of nodes, for the agent of raw disks. It stands in
 // for the kernel and for udev: numbers, sequences, sysfs, links, partitions, device mapper, who has
-// a device open, and bytes. What the agent concludes from these is decided by package volume/device.
+// a device open, and bytes. What the agent concludes from these is decided by package volume/disk.
 //
 //	disk.go    Disk: a medium, its IDs and what lies on it
 //	node.go    Node: which disks are attached where, boots and mounts

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/controller/disks/device"
-	disk "kubevirt.io/hostpath-provisioner/volume/device"
+	"kubevirt.io/hostpath-provisioner/volume/disk"
 )
 
-// Process is the devices of a node as one process opens them: package volume/device on the model.
+// Process is the devices of a node as one process opens them: package volume/disk on the model.
 type Process struct {
 	*disk.Machine
 	node *Node

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	disk "kubevirt.io/hostpath-provisioner/volume/device"
+	"kubevirt.io/hostpath-provisioner/volume/disk"
 )
 
 // Node is a machine. What is attached to it stays over a boot; numbers, sequences, mounts and open

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	disk "kubevirt.io/hostpath-provisioner/volume/device"
+	"kubevirt.io/hostpath-provisioner/volume/disk"
 )
 
 // attach makes the device of a disk.

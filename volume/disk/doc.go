@@ -1,4 +1,4 @@
-// Package device finds the block devices of a directory, what uses one and is on it, and wipes it.
+// Package disk finds the block devices of a directory, what uses one and is on it, and wipes it.
 //
 //	device.go      Device: what is known of one, and how it is read
 //	list.go        List: the devices of a directory; watch.go: when that changes
@@ -18,4 +18,4 @@
 // kernel can give the number to another disk once the first one is gone. Every write therefore
 // goes through an Exclusive: a descriptor that was opened with O_EXCL, and compared with what List
 // saw. Nothing in this package opens a regular file for writing.
-package device
+package disk

@@ -1,4 +1,4 @@
-package device
+package disk
 
 // magics are signatures at fixed offsets. The order matters where one device can have several: what
 // is above the others in the stack comes last.

@@ -1,5 +1,5 @@
 //go:build vm
 
-package device
+package disk
 
 import _ "kubevirt.io/hostpath-provisioner/volume/vmtest" // keeps these tests off this machine's disks

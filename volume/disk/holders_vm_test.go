@@ -1,6 +1,6 @@
 //go:build vm
 
-package device
+package disk
 
 import (
 	"encoding/binary"

@@ -1,6 +1,6 @@
 //go:build disk
 
-package device
+package disk
 
 import (
 	"context"
