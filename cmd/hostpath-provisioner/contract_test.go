@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/orphans"
-	"kubevirt.io/hostpath-provisioner/controller/disks/device"
+	"kubevirt.io/hostpath-provisioner/controller/disks"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/agents"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
@@ -64,8 +64,8 @@ func TestPluginReadsLists(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	same[orphans.Orphan, agents.Orphan](t, orphans.Orphan{Pool: "/p", PoolUUID: "u", Name: "v", Bytes: 1, PV: "pv", Claim: "a/b",
 		ReclaimPolicy: "Retain", Since: now, Why: "gone", Kept: "kept"})
-	same[device.Report, agents.Device](t, device.Report{Device: "/dev/sdb", Paths: []string{"/dev/disk"}, ID: "id", Bytes: 1,
-		State: device.Wiping, Why: "why", PV: "pv", Retry: now, Confirm: "a=b", Wiped: 1, Verified: 2, WipeBytes: 3})
+	same[disks.Report, agents.Device](t, disks.Report{Device: "/dev/sdb", Paths: []string{"/dev/disk"}, ID: "id", Bytes: 1,
+		State: disks.Wiping, Why: "why", PV: "pv", Retry: now, Confirm: "a=b", Wiped: 1, Verified: 2, WipeBytes: 3})
 }
 
 // same checks that the JSON of a value has no field that the other type lacks.

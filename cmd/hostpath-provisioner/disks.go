@@ -14,7 +14,6 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/agent"
 	"kubevirt.io/hostpath-provisioner/controller/disks"
-	"kubevirt.io/hostpath-provisioner/controller/disks/device"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 )
@@ -70,7 +69,7 @@ func inspectDisks(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-func printDevicesAs(format string, out io.Writer, reports []device.Report) error {
+func printDevicesAs(format string, out io.Writer, reports []disks.Report) error {
 	switch format {
 	case "json":
 		return printJSON(out, reports)
@@ -85,26 +84,26 @@ func printDevicesAs(format string, out io.Writer, reports []device.Report) error
 }
 
 // askDevices asks the process of this container. failure is why its last comparison failed, or "".
-func askDevices(ctx context.Context, address string) (reports []device.Report, failure string, err error) {
+func askDevices(ctx context.Context, address string) (reports []disks.Report, failure string, err error) {
 	p := process{"process", "--metrics-addr", address, 10 * time.Second}
-	header, err := p.ask(ctx, http.MethodGet, device.Path, nil, &reports)
+	header, err := p.ask(ctx, http.MethodGet, disks.Path, nil, &reports)
 	if refused := new(answerError); errors.As(err, &refused) {
 		err = fmt.Errorf("the process at %s answers %d %s", address, refused.code, http.StatusText(refused.code))
 	}
-	return reports, header.Get(device.FailureHeader), err
+	return reports, header.Get(disks.FailureHeader), err
 }
 
 // printDevices prints a line for each device.
-func printDevices(out io.Writer, reports []device.Report) error {
+func printDevices(out io.Writer, reports []disks.Report) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "DEVICE\tID\tSIZE\tSTATE\tPV\tWHY")
 	for _, r := range reports {
 		state := string(r.State)
-		if r.State == device.Wiping && r.WipeBytes > 0 {
+		if r.State == disks.Wiping && r.WipeBytes > 0 {
 			state = fmt.Sprintf("wiping %d%%", (r.Wiped+r.Verified)*50/r.WipeBytes)
 		}
 		why := r.Why
-		if r.State == device.Error && !r.Retry.IsZero() {
+		if r.State == disks.Error && !r.Retry.IsZero() {
 			why += "; tried again at " + r.Retry.Format(time.RFC3339)
 		}
 		show(table, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Device, r.ID, contract.Size(r.Bytes), state, r.PV, why)
@@ -118,7 +117,7 @@ func printDevices(out io.Writer, reports []device.Report) error {
 }
 
 // printOwned prints the commands that keep PVs of older versions when the Node object is deleted.
-func printOwned(out io.Writer, reports []device.Report) {
+func printOwned(out io.Writer, reports []disks.Report) {
 	head := "\nThe Node owns these PVs, and Kubernetes deletes them with the Node object, with their claims' data. To keep them:\n"
 	for _, r := range reports {
 		if r.Owner != "" {
@@ -130,7 +129,7 @@ func printOwned(out io.Writer, reports []device.Report) {
 }
 
 // printConfirmations prints the commands that confirm the disks of PVs which may be others.
-func printConfirmations(out io.Writer, reports []device.Report) {
+func printConfirmations(out io.Writer, reports []disks.Report) {
 	head := "\nThese disks may not be those of their PVs. Compare each, and run its command if it is:\n"
 	for _, r := range reports {
 		if r.Confirm != "" {

@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent"
-	"kubevirt.io/hostpath-provisioner/controller/disks/device"
+	"kubevirt.io/hostpath-provisioner/controller/disks"
 )
 
 // devicesServer answers as the process of the container does, and returns its address.
-func devicesServer(t *testing.T, reports []device.Report) (address string) {
+func devicesServer(t *testing.T, reports []disks.Report) (address string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != device.Path {
+		if r.URL.Path != disks.Path {
 			http.NotFound(w, r)
 			return
 		}
@@ -29,13 +29,13 @@ func devicesServer(t *testing.T, reports []device.Report) (address string) {
 }
 
 func TestInspectDisks(t *testing.T) {
-	address := devicesServer(t, []device.Report{
-		{Device: "/dev/disk/by-id/a", ID: "wwn-1", Bytes: 10 << 30, State: device.Wiping, PV: "local-n-a", Wiped: 100, Verified: 50, WipeBytes: 100},
-		{Device: "/dev/b\x1b[2J", Bytes: 512, State: device.Refused, Why: "it carries an xfs filesystem"},
-		{Device: "/dev/e\u200b", State: device.Refused},
-		{Device: "/dev/d", State: device.Error, Why: "it fails", Retry: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
-		{Device: "/dev/c", State: device.Unclear, PV: "local-n-c", Confirm: device.AnnConfirmed + "=naa.5"},
-		{Device: "/dev/f", State: device.Bound, PV: "local-n-f", Owner: "uid-1"},
+	address := devicesServer(t, []disks.Report{
+		{Device: "/dev/disk/by-id/a", ID: "wwn-1", Bytes: 10 << 30, State: disks.Wiping, PV: "local-n-a", Wiped: 100, Verified: 50, WipeBytes: 100},
+		{Device: "/dev/b\x1b[2J", Bytes: 512, State: disks.Refused, Why: "it carries an xfs filesystem"},
+		{Device: "/dev/e\u200b", State: disks.Refused},
+		{Device: "/dev/d", State: disks.Error, Why: "it fails", Retry: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
+		{Device: "/dev/c", State: disks.Unclear, PV: "local-n-c", Confirm: disks.AnnConfirmed + "=naa.5"},
+		{Device: "/dev/f", State: disks.Bound, PV: "local-n-f", Owner: "uid-1"},
 	})
 	for format, want := range map[string][]string{
 		"table": {"DEVICE", "/dev/disk/by-id/a  ", "wwn-1", "10Gi", "wiping 75%", "local-n-a", `"/dev/b\x1b[2J"`, "refused", "it carries an xfs filesystem", "it fails; tried again at 2026-01-02T03:04:05Z",
@@ -60,7 +60,7 @@ func TestInspectDisks(t *testing.T) {
 // A process whose configuration is invalid offers nothing, and inspect says why, in every format.
 func TestInspectDisksOfAFailedPass(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set(device.FailureHeader, "ConfigMap disks/all: dir: is required")
+		w.Header().Set(disks.FailureHeader, "ConfigMap disks/all: dir: is required")
 		_, _ = w.Write([]byte("[]"))
 	}))
 	t.Cleanup(server.Close)

@@ -1,11 +1,3 @@
-// Package disks is the agent of raw disks: it reads its settings, whose table is in kube/settings,
-// and builds, joins and runs its parts.
-//
-//	options.go  where each setting goes, and which are missing
-//	disks.go    the parts
-//
-// It shares only the program with the agent of directories: it needs a privileged container and no
-// pool, and has its own service account.
 package disks
 
 import (
@@ -19,7 +11,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/disks/device"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/httpserver"
 )
@@ -32,7 +23,7 @@ func Run(ctx context.Context, version string, client kubernetes.Interface, o *Op
 		"namespace", o.namespace, "defaultConfigMap", o.configMap)
 	recorder := events.New(client, o.Node)
 	defer recorder.Close()
-	c := device.New(device.Config{
+	c := New(Config{
 		Client: client, Events: recorder, Node: o.Node, Namespace: o.namespace, ConfigMap: o.configMap, Interval: o.interval,
 	})
 	l, err := net.Listen("tcp", o.Address)

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/disks/device"
+	"kubevirt.io/hostpath-provisioner/controller/disks"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/simulation/devices"
 )
@@ -38,9 +38,9 @@ type rawDisks struct {
 // rawNode is the disks of a node, and the agent that offers them.
 type rawNode struct {
 	*devices.Node
-	agent   *process               // nil while it does not run
-	opened  *devices.Process       // what the agent has of the disks
-	reports func() []device.Report // of the agent
+	agent   *process              // nil while it does not run
+	opened  *devices.Process      // what the agent has of the disks
+	reports func() []disks.Report // of the agent
 	lives   int
 
 	// What World.raw.mu guards.
@@ -132,7 +132,7 @@ func (r *rawDisks) start(n *rawNode) {
 	if n.existing == "none" {
 		name = ""
 	}
-	c := device.New(device.Config{Client: client, Events: events.New(client, n.Name), Node: n.Name, Namespace: namespace,
+	c := disks.New(disks.Config{Client: client, Events: events.New(client, n.Name), Node: n.Name, Namespace: namespace,
 		ConfigMap: name, Interval: rawEvery, Devices: n.opened})
 	n.reports = c.Reports
 	go func() {

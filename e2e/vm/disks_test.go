@@ -10,10 +10,10 @@ import (
 
 // The agent of raw disks with real SCSI disks, of which some have a WWN, some a serial number, and
 // some neither. Names swap over a reboot, a disk is replaced in its slot, two agents reach one LUN.
-// What runs in the machine is in controller/disks/device.
+// What runs in the machine is in controller/disks.
 func TestDisksOverAReboot(t *testing.T) {
 	t.Parallel()
-	m := machine(t, "./controller/disks/device")
+	m := machine(t, "./controller/disks")
 	m.Disks, m.Modules, m.Output = []string{raw(t)}, []string{"virtio_scsi", "sd_mod"}, linesOf(t)
 	lun := raw(t)
 	m.SCSI = []vm.SCSIDisk{
@@ -42,7 +42,7 @@ func TestDisksOverAReboot(t *testing.T) {
 // disks are offered, and a PV of one is none of the other. The second disk keeps its data.
 func TestDisksOfTwoMachines(t *testing.T) {
 	t.Parallel()
-	first, second := machine(t, "./controller/disks/device"), machine(t, "./controller/disks/device")
+	first, second := machine(t, "./controller/disks"), machine(t, "./controller/disks")
 	api := raw(t)
 	for _, m := range []*vm.Machine{&first, &second} {
 		m.Disks, m.Modules, m.Output = []string{api}, []string{"virtio_scsi", "sd_mod"}, linesOf(t)

@@ -21,7 +21,7 @@ var wholeLists = map[string]map[string]string{
 	"NewFilteredListWatchFromClient":      {"agent/localpath/original.go": "it takes the watch alone"},
 	"NewListWatchFromClient":              {},
 	"NewSharedInformerFactory":            {},
-	"NewSharedInformerFactoryWithOptions": {"disks/device/watch.go": "one Node, the PVs of a node, and the namespace of the agents"},
+	"NewSharedInformerFactoryWithOptions": {"disks/watch.go": "one Node, the PVs of a node, and the namespace of the agents"},
 }
 
 // Lists of unbounded kinds are those of this package, in pages that are bounded in bytes: a typed

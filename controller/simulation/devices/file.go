@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kubevirt.io/hostpath-provisioner/controller/disks/device"
+	"kubevirt.io/hostpath-provisioner/controller/disks"
 	"kubevirt.io/hostpath-provisioner/volume/disk"
 )
 
@@ -45,8 +45,8 @@ func (p *Process) Kill() {
 	})
 }
 
-// Open implements device.Devices.
-func (p *Process) Open(d disk.Device) (device.Exclusive, error) {
+// Open implements disks.Devices.
+func (p *Process) Open(d disk.Device) (disks.Exclusive, error) {
 	x, err := p.Machine.Open(d)
 	if err != nil {
 		return nil, err
@@ -54,8 +54,8 @@ func (p *Process) Open(d disk.Device) (device.Exclusive, error) {
 	return x, nil
 }
 
-// Watch implements device.Devices.
-func (p *Process) Watch(dir string, names *regexp.Regexp, wake func()) (device.Watcher, error) {
+// Watch implements disks.Devices.
+func (p *Process) Watch(dir string, names *regexp.Regexp, wake func()) (disks.Watcher, error) {
 	if _, err := os.Stat(p.node.root + dir); err != nil {
 		return nil, err
 	}

@@ -1,5 +1,0 @@
-//go:build vm
-
-package device
-
-import _ "kubevirt.io/hostpath-provisioner/volume/vmtest" // keeps these tests off this machine's disks

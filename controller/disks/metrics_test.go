@@ -1,0 +1,80 @@
+package disks
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// The older gauges count devices with a PV, and devices in error; before the first pass there are
+// none.
+func TestGauges(t *testing.T) {
+	c := New(Config{Node: "n"})
+	if got := gather(t, c); len(got) != 1 {
+		t.Errorf("before the first pass: %v", got)
+	}
+	c.publish([]Report{
+		{Device: "a", State: Available, PV: "pv-a"}, {Device: "b", State: Bound, PV: "pv-b"}, {Device: "c", State: Error},
+		{Device: "d", State: Refused}, {Device: "e", State: Busy, PV: "pv-e"}, {Device: "f", State: Gone, PV: "pv-f"},
+	})
+	for name, want := range map[string]float64{
+		"local_pv_provisioner_available_devices{n}": 3, "local_pv_provisioner_error_devices{n}": 1,
+		"kubevirt_hpp_devices{n,refused}": 1, "kubevirt_hpp_devices{n,busy}": 1, "kubevirt_hpp_devices{n,wiping}": 0,
+		"kubevirt_hpp_devices{n,gone}": 1,
+	} {
+		if got, has := gather(t, c)[name]; !has || got != want {
+			t.Errorf("%s is %v (%v), want %v", name, got, has, want)
+		}
+	}
+}
+
+// The section of the page about raw disks names each metric with its labels, and no other.
+func TestMetricsOfRawDisksAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/reference/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Raw disks\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var documented, exported []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)\\{([a-z_,]*)\\}` \\|").FindAllStringSubmatch(section, -1) {
+		documented = append(documented, m[1]+"{"+m[2]+"}")
+	}
+	all := make(chan *prometheus.Desc, 100)
+	New(Config{Node: "n"}).Describe(all)
+	close(all)
+	for d := range all { // the text is the only accessor
+		m := regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`).FindStringSubmatch(d.String())
+		exported = append(exported, m[1]+"{"+m[2]+"}")
+	}
+	slices.Sort(documented)
+	slices.Sort(exported)
+	if !slices.Equal(documented, exported) {
+		t.Errorf("the page has %q, the process exports %q", documented, exported)
+	}
+}
+
+func gather(t *testing.T, c prometheus.Collector) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(c)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetValue())
+			}
+			all[f.GetName()+"{"+strings.Join(labels, ",")+"}"] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		}
+	}
+	return all
+}
