@@ -10,6 +10,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
@@ -37,9 +38,9 @@ type namespacePods struct {
 // spec.nodeName and so is not scheduled. It lists the pods of the claim's namespace, a page at a
 // time and once in ten minutes for all of its claims.
 func (r *Reconciler) checkPod(ctx context.Context, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) error {
-	pods, err := r.podsOf(ctx, claim.Namespace)
-	if err != nil || pods.node[claim.Name] == "" {
-		return err
+	pods := r.podsOf(ctx, claim.Namespace)
+	if pods.node[claim.Name] == "" {
+		return nil
 	}
 	// The pod may have been scheduled since the claim came into the cache, and name its node by that.
 	now, err := live.Claim(ctx, r.Live, record.Owner{Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID)})
@@ -65,10 +66,11 @@ func (r *Reconciler) checkPod(ctx context.Context, claim *corev1.PersistentVolum
 
 // podsOf returns the pods of a namespace as of the last ten minutes. It keeps those of claims that wait:
 // a tenant may have pods without end, with thousands of volumes each.
-func (r *Reconciler) podsOf(ctx context.Context, namespace string) (namespacePods, error) {
+// What could not be listed is not known for ten minutes: each claim of the namespace asks for the same.
+func (r *Reconciler) podsOf(ctx context.Context, namespace string) namespacePods {
 	maps.DeleteFunc(r.pods, func(_ string, p namespacePods) bool { return time.Since(p.at) >= podsEvery })
 	if p, ok := r.pods[namespace]; ok {
-		return p, nil
+		return p
 	}
 	p := namespacePods{at: time.Now(), node: map[string]string{}}
 	err := live.EachPod(ctx, r.Live, namespace, fields.Everything(), func(pod *corev1.Pod) bool {
@@ -84,12 +86,12 @@ func (r *Reconciler) podsOf(ctx context.Context, namespace string) (namespacePod
 		}
 		return true
 	})
-	if err != nil {
-		return p, err
+	if err != nil && ctx.Err() == nil {
+		klog.ErrorS(err, "Cannot list the pods of claims that wait", "namespace", namespace)
 	}
 	if r.pods == nil {
 		r.pods = map[string]namespacePods{}
 	}
 	r.pods[namespace] = p
-	return p, nil
+	return p
 }
