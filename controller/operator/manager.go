@@ -59,7 +59,7 @@ func Scheme() (*runtime.Scheme, error) {
 
 // Run reconciles until the context ends. Of several operators one does; another takes over from it.
 func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) error {
-	return s.RunIn(ctx, config, Outside{Listen: &a, Metrics: registry.Registry})
+	return s.RunIn(ctx, config, Outside{Listen: &a, Metrics: registry.Registry, Gatherer: registry.Registry})
 }
 
 // RunIn is Run for an operator that is not alone in its process.
@@ -83,7 +83,7 @@ func (s Settings) RunIn(ctx context.Context, config *rest.Config, outside Outsid
 		installed: installed.Reader{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: mgr.GetAPIReader()},
 		validator: &admission.Validator{Cache: mgr.GetClient(), Namespace: s.Namespace}}
 	if err := errors.Join(r.watch(mgr), r.serve(mgr, outside), r.keepMonitoring(mgr, outside),
-		r.keepConstraints(mgr)); err != nil {
+		r.keepConstraints(mgr), outside.serveMetrics(mgr, profile.Serve)); err != nil {
 		return err
 	}
 	recorder := events.NewOf(live, corev1.EventSource{Component: "hostpath-provisioner-operator"})
@@ -149,7 +149,7 @@ func (s Settings) manager(ctx context.Context, config *rest.Config, live kuberne
 		},
 	}
 	options.Cache.NewInformer = s.informers(live)
-	outside.manage(&options, profile.Serve)
+	outside.manage(&options)
 	mgr, err := manager.New(config, options)
 	if err != nil {
 		return nil, err

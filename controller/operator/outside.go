@@ -1,7 +1,11 @@
 package operator
 
 import (
+	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/httpserver"
 )
 
 // Addresses are those on which the operator listens; "0" is none.
@@ -25,6 +31,8 @@ type Outside struct {
 	Listen *Addresses
 	// Metrics registers the collectors of the operator; nil registers none.
 	Metrics prometheus.Registerer
+	// Gatherer has the metrics that Listen.Metrics serves; nil serves none.
+	Gatherer prometheus.Gatherer
 	// Mapper returns the resources of the kinds; nil asks the API server for them.
 	Mapper func(*rest.Config, *http.Client) (meta.RESTMapper, error)
 	// Admission receives the handler of reviews that the webhook's address would serve, if Listen is
@@ -33,7 +41,7 @@ type Outside struct {
 }
 
 // manage adds what is outside to the options of a manager.
-func (o Outside) manage(options *manager.Options, serve func(*tls.Config)) {
+func (o Outside) manage(options *manager.Options) {
 	listen := o.Listen
 	if listen == nil {
 		listen = &Addresses{Health: "0", Metrics: "0"}
@@ -41,8 +49,38 @@ func (o Outside) manage(options *manager.Options, serve func(*tls.Config)) {
 		options.Controller = config.Controller{SkipNameValidation: new(true)}
 	}
 	options.HealthProbeBindAddress, options.MapperProvider = listen.Health, o.Mapper
-	options.Metrics = server.Options{BindAddress: listen.Metrics, SecureServing: true,
-		TLSOpts: []func(*tls.Config){serve}}
+	options.Metrics = server.Options{BindAddress: "0"} // its connections have no bound; see metricsServer
+}
+
+// metricsServer serves metrics in every operator, with a self-signed certificate.
+type metricsServer struct {
+	address  string
+	gatherer prometheus.Gatherer
+	settings func(*tls.Config)
+}
+
+// Start implements manager.Runnable.
+func (s metricsServer) Start(ctx context.Context) error {
+	l, err := net.Listen("tcp", s.address)
+	if err != nil {
+		return fmt.Errorf("metrics address: %w", err)
+	}
+	secure, err := httpserver.TLS{Hosts: []string{"localhost", "127.0.0.1"}}.Certificate().ListenerWith(l, s.settings)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	return httpserver.Serve(ctx, secure, httpserver.MetricsHandler(s.gatherer))
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (metricsServer) NeedLeaderElection() bool { return false }
+
+// serveMetrics has the manager serve the metrics, if there is an address for them.
+func (o Outside) serveMetrics(mgr manager.Manager, settings func(*tls.Config)) error {
+	if o.Listen == nil || o.Listen.Metrics == "0" || o.Gatherer == nil {
+		return nil
+	}
+	return mgr.Add(metricsServer{o.Listen.Metrics, o.Gatherer, settings})
 }
 
 // register registers a collector of the operator.

@@ -54,13 +54,20 @@ type Certificate struct {
 // Listener returns a listener for TLS connections on l. It returns an error if it cannot read the
 // files. If it cannot read them later, it logs the error and keeps the last valid certificate.
 func (c *Certificate) Listener(l net.Listener) (net.Listener, error) {
+	return c.ListenerWith(l, func(*tls.Config) {})
+}
+
+// ListenerWith is Listener with other TLS settings, which change sets.
+func (c *Certificate) ListenerWith(l net.Listener, change func(*tls.Config)) (net.Listener, error) {
 	if _, err := c.source(); err != nil {
 		return nil, err
 	}
-	return tls.NewListener(l, &tls.Config{
+	config := &tls.Config{
 		MinVersion:     c.minVersion,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.source() },
-	}), nil
+	}
+	change(config)
+	return tls.NewListener(l, config), nil
 }
 
 var expiryDesc = prometheus.NewDesc("kubevirt_hpp_certificate_expiry_timestamp_seconds",

@@ -11,7 +11,6 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
 func send(h http.Handler, address string, size int) int {
@@ -85,7 +84,7 @@ func TestServerIsBounded(t *testing.T) {
 	}
 	refused := false
 	for range 10 * burst {
-		refused = refused || send(s.(*webhook.DefaultServer).WebhookMux(), "10.0.0.1:1", 1) == http.StatusTooManyRequests
+		refused = refused || send(s.(server).handler, "10.0.0.1:1", 1) == http.StatusTooManyRequests
 	}
 	if !refused {
 		t.Errorf("%d requests of one address were all answered", 10*burst)

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
@@ -12,19 +13,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/httpserver"
 )
 
 // path is the path of requests, which agent.yaml of the operator has too.
 const path = "/validate-hostpathprovisioner-kubevirt-io-v1beta1-hostpathprovisioner"
 
-// Server serves the decisions on the address. Every operator does, also one that does not
-// reconcile. Each handshake reads the certificate from the cache, so that another one is served
+// Server returns what serves the decisions on the address, for a manager to run. Every operator does,
+// also one that does not reconcile. Connections are bounded. Each handshake reads the certificate from the cache, so that another one is served
 // without a restart. settings changes other TLS settings.
 func Server(address string, cache client.Reader, certificate client.ObjectKey, settings func(*tls.Config),
-	v *Validator) (webhook.Server, error) {
-	host, text, err := net.SplitHostPort(address)
+	v *Validator) (manager.Runnable, error) {
+	_, text, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("webhook address: %w", err)
 	}
@@ -32,20 +35,39 @@ func Server(address string, cache client.Reader, certificate client.ObjectKey, s
 	if err != nil || port == 0 {
 		return nil, fmt.Errorf("webhook address %q: the port is no number from 1 to 65535", address)
 	}
-	s := webhook.NewServer(webhook.Options{Host: host, Port: int(port), TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-		settings(c)
-		c.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-			var secret corev1.Secret
-			if err := cache.Get(hello.Context(), certificate, &secret); err != nil {
-				return nil, fmt.Errorf("read the certificate: %w", err)
-			}
-			found, err := pair(secret.Data)
-			return &found, err
+	c := &tls.Config{} //nolint:gosec // settings has the oldest version
+	c.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		var secret corev1.Secret
+		if err := cache.Get(hello.Context(), certificate, &secret); err != nil {
+			return nil, fmt.Errorf("read the certificate: %w", err)
 		}
-	}}})
-	s.Register(path, bounded(&admission.Webhook{Handler: v}))
-	return s, nil
+		found, err := pair(secret.Data)
+		return &found, err
+	}
+	settings(c)
+	mux := http.NewServeMux()
+	mux.Handle(path, bounded(&admission.Webhook{Handler: v}))
+	return server{address, c, mux}, nil
 }
+
+// server serves reviews in every operator.
+type server struct {
+	address string
+	tls     *tls.Config
+	handler http.Handler
+}
+
+// Start implements manager.Runnable.
+func (s server) Start(ctx context.Context) error {
+	l, err := net.Listen("tcp", s.address)
+	if err != nil {
+		return fmt.Errorf("webhook address: %w", err)
+	}
+	return httpserver.Serve(ctx, tls.NewListener(l, s.tls), s.handler)
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (server) NeedLeaderElection() bool { return false }
 
 // Bounds of requests. API servers show no certificate by default, so anyone who reaches the port is
 // answered. A request that is refused here is admitted by the API server (failurePolicy Ignore),
