@@ -8,10 +8,12 @@ import (
 	"os"
 
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/controller/operator"
+	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 	"kubevirt.io/hostpath-provisioner/controller/operator/removal"
 )
 
@@ -42,7 +44,11 @@ func checkRemoval(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := removal.Check(ctx, api, *form); err != nil {
+	typed, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	if err := removal.Check(ctx, installed.Paged(api, typed), *form); err != nil {
 		return fmt.Errorf("form %s stays: %w", *form, err)
 	}
 	fmt.Fprintf(out, "nothing needs the form %s\n", *form)

@@ -64,23 +64,24 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 
 // RunIn is Run for an operator that is not alone in its process.
 func (s Settings) RunIn(ctx context.Context, config *rest.Config, outside Outside) error {
-	direct := rest.CopyConfig(config)
+	config = rest.CopyConfig(config)
 	// The client's own defaults, 5 requests a second, let the volumes of one node delay waiting claims for
 	// minutes, and a pass over the record of a large cluster take seconds.
-	direct.QPS, direct.Burst = 20, 40
-	live, err := kubernetes.NewForConfig(direct)
+	config.QPS, config.Burst = 20, 40
+	live, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
 	}
 	profile := tlsprofile.New(s.TLS)
-	mgr, err := s.manager(ctx, direct, live, profile, outside)
+	mgr, err := s.manager(ctx, config, live, profile, outside)
 	if err != nil {
 		return err
 	}
-	agents := install.New(s.agents(), mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("operator-controller"),
+	direct := installed.Paged(mgr.GetAPIReader(), live)
+	agents := install.New(s.agents(), mgr.GetClient(), direct, mgr.GetEventRecorder("operator-controller"),
 		profile, time.Now)
 	r := &wiring{Settings: s, Reconciler: agents,
-		installed: installed.Reader{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: mgr.GetAPIReader()},
+		installed: installed.Reader{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: direct},
 		validator: &admission.Validator{Cache: mgr.GetClient(), Namespace: s.Namespace}}
 	if err := errors.Join(r.watch(mgr), r.serve(mgr, outside), r.keepMonitoring(mgr, outside),
 		r.keepConstraints(mgr), outside.serveMetrics(mgr, profile.Serve)); err != nil {
@@ -115,7 +116,7 @@ func (s Settings) RunIn(ctx context.Context, config *rest.Config, outside Outsid
 		return err
 	}
 	// Before the agents are installed, so that they are not replaced at once.
-	if _, err := profile.Read(ctx, mgr.GetAPIReader()); err != nil {
+	if _, err := profile.Read(ctx, direct); err != nil {
 		klog.ErrorS(err, "Starting without the TLS profile of the cluster")
 	}
 	return mgr.Start(ctx)

@@ -137,6 +137,23 @@ func eachPage[L any, P list[L]](ctx context.Context, client rest.Interface, reso
 	}
 }
 
+// Page lists objects of the client's API, of one namespace or of all, from o.Continue on: at most o.Limit
+// and pageItems objects and pageBytes bytes, but at least one object. The error is that of the API server.
+func Page[L any, P list[L]](ctx context.Context, client rest.Interface, resource, namespace string,
+	o metav1.ListOptions) (P, error) {
+	if o.Limit <= 0 || o.Limit > pageItems {
+		o.Limit = pageItems
+	}
+	for {
+		page := P(new(L))
+		size, err := readPage(ctx, client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource), o, page)
+		if err != nil || size <= pageBytes || o.Limit <= 1 {
+			return page, err
+		}
+		o.Limit = max(1, o.Limit/4)
+	}
+}
+
 // readPage decodes the answer to one list request into page. If the answer has more than
 // pageBytes and may have more than one object, readPage reads no more of it, decodes nothing,
 // and returns more than pageBytes. The typed clients cannot bound what they read.
