@@ -29,6 +29,7 @@ kustomization has the labels, dir without it). */}}
 {{- range $object.subjects }}
 {{- if eq .namespace "hostpath-provisioner" }}{{ $_ := set . "namespace" $root.Release.Namespace }}{{ end }}
 {{- end }}
+{{- if and (hasKey $object "spec") (hasKey $object.spec "paramRef") }}{{ $_ := set $object.spec.paramRef "namespace" $root.Release.Namespace }}{{ end }}
 {{- if has $object.kind (list "DaemonSet" "Deployment") }}
 {{- $template := $object.spec.template }}
 {{- $_ := set $template.metadata "labels" (mergeOverwrite (dict) ($template.metadata.labels | default dict) .labels) }}
@@ -83,6 +84,27 @@ kustomization has the labels, dir without it). */}}
 {{- with $values.podLabels }}{{ $_ := set $template.metadata "labels" (mergeOverwrite (dict) . $template.metadata.labels) }}{{ end }}
 {{- end }}
 
+{{/* A value as text. Numbers of a file are floats, which Go prints as 1e+07. */}}
+{{- define "hpp.text" -}}
+{{- if and (kindIs "float64" .) (eq . (floor .)) }}{{ printf "%.0f" . }}{{ else }}{{ toString . }}{{ end }}
+{{- end }}
+
+{{/* The directories of the configuration of local-path, as {"paths": []}. */}}
+{{- define "hpp.localPaths" -}}
+{{- $paths := list }}
+{{- $config := fromJson .Values.localPathConfig }}
+{{- if hasKey $config "Error" }}{{ fail (printf "localPathConfig: %s" $config.Error) }}{{ end }}
+{{- range $config.nodePathMap }}{{ range .paths }}{{ $paths = append $paths (clean .) }}{{ end }}{{ end }}
+{{- dict "paths" ($paths | uniq) | toJson }}
+{{- end }}
+
+{{/* The directory that the pod mounts for a pool: above a mount point, which must not be one in the pod by the pod's own mount;
+and never that of the host's root. Arguments: path, mount. */}}
+{{- define "hpp.above" -}}
+{{- $path := clean (.mount | default .path) }}
+{{- if or .mount (ne (dir $path) "/") }}{{ dir $path }}{{ else }}{{ $path }}{{ end }}
+{{- end }}
+
 {{/* Sets variables of the agent's container: those that it has in their place, the others behind them. It changes the container
 and prints nothing. Arguments: container, env. */}}
 {{- define "hpp.env" -}}
@@ -90,14 +112,14 @@ and prints nothing. Arguments: container, env. */}}
 {{- $all := list }}
 {{- range .container.env }}
 {{- if hasKey $left .name }}
-{{- $all = append $all (dict "name" .name "value" (get $left .name | toString)) }}
+{{- $all = append $all (dict "name" .name "value" (include "hpp.text" (get $left .name))) }}
 {{- $_ := unset $left .name }}
 {{- else }}
 {{- $all = append $all . }}
 {{- end }}
 {{- end }}
 {{- range $name := keys $left | sortAlpha }}
-{{- $all = append $all (dict "name" $name "value" (get $left $name | toString)) }}
+{{- $all = append $all (dict "name" $name "value" (include "hpp.text" (get $left $name))) }}
 {{- end }}
 {{- $_ := set .container "env" $all }}
 {{- end }}
