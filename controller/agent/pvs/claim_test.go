@@ -1,19 +1,16 @@
 package pvs
 
 import (
-	"fmt"
+	"context"
 	"net/http"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/flowcontrol"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -140,47 +137,38 @@ func TestClaimIsFilledAgain(t *testing.T) {
 	}
 }
 
-// All claims are read at a start, at a pace that a cluster of many nodes can bear.
+// counting is a limiter that counts who waits for it.
+type counting struct {
+	flowcontrol.RateLimiter
+	waits int
+}
+
+func (c *counting) Wait(ctx context.Context) error {
+	c.waits++
+	return c.RateLimiter.Wait(ctx)
+}
+
+// All claims are read at a start, at a pace that a cluster of many nodes can bear: each read waits for
+// its turn.
 func TestClaimsAreReadAtAPace(t *testing.T) {
 	d := newDescribed(t)
-	const volumes = 25
-	var reads atomic.Int64
-	var all []metav1.Object
-	for i := range volumes {
-		uid := types.UID(fmt.Sprintf("0b1c2d3e-4f50-6172-8394-%012d", i))
-		pv, claim := classtest.PV(d.Pools, string(uid), "csi"), d.claim.DeepCopy()
-		pv.UID, pv.Status.Phase, claim.UID, claim.Name, claim.Spec.VolumeName = uid, corev1.VolumeBound, uid, "claim-"+string(uid), pv.Name
-		pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: uid}
-		if _, err := d.pool.Create(volume.Spec{Name: pv.Spec.CSI.VolumeHandle, Bytes: 1, PV: pv.Name, Owner: ownerOf(pv), Cluster: "c"}); err != nil {
-			t.Fatal(err)
-		}
-		if err := d.informer.GetStore().Add(pv); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, pv, claim)
+	if qps := d.recorder.pace.QPS(); qps != claimsPerSecond {
+		t.Errorf("%v claims a second", qps)
 	}
-	answer := apitest.Objects("node-01", all...)
+	turns := &counting{RateLimiter: d.recorder.pace}
+	d.recorder.pace = turns
+	if d.sync(t); turns.waits != 1 {
+		t.Errorf("%d waits for the turn of a claim", turns.waits)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
 	setAnswer(t, d.PVs, func(r *http.Request) (int, any) {
-		if strings.Contains(r.URL.Path, "/persistentvolumeclaims/") {
-			reads.Add(1)
-		}
-		return answer(r)
+		t.Errorf("asked for %s without a turn", r.URL.Path)
+		return http.StatusNotFound, nil
 	})
-	for _, pv := range d.All() {
-		if err := d.PVs.sync(t.Context(), pv.Name); err != nil {
-			t.Fatal(err)
-		}
-	}
-	before := reads.Load() // what binding itself read
-	begin := time.Now()
-	go d.recordClaims(t.Context())
-	for reads.Load()-before < volumes {
-		if time.Since(begin) > 30*time.Second {
-			t.Fatalf("%d of %d claims were read", reads.Load()-before, volumes)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	if took, least := time.Since(begin), (volumes-claimsPerSecond-1)*time.Second/claimsPerSecond; took < least {
-		t.Errorf("%d claims were read within %v, want at least %v", volumes, took, least)
+	turns.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(0.001, 1)
+	turns.TryAccept() // the only one
+	if err := d.readClaim(over, d.pv.Name); err == nil {
+		t.Error("a claim was read without its turn")
 	}
 }
