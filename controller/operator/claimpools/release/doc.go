@@ -4,4 +4,5 @@
 //	pass.go     what the steps of a pass share
 //	uses.go     reads whether a holder may end
 //	release.go  unmounts what is not wanted
+//	pods.go     the pods of holders and Jobs, why they do not start
 package release
