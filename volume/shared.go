@@ -29,7 +29,8 @@ func (p *Pool) readShared(c *call) {
 		err = json.Unmarshal(data, &all)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		p.note(fmt.Sprintf("%s cannot be read, so volumes may count more than they use until they are walked: %v", sharedName, err))
+		p.note(fmt.Sprintf("%s cannot be read, so volumes may count more than they use until they are walked: %v",
+			sharedName, err))
 	}
 	p.ledger.SetShared(all)
 	p.mu.Lock()

@@ -118,11 +118,12 @@ func printDevices(out io.Writer, reports []disks.Report) error {
 
 // printOwned prints the commands that keep PVs of older versions when the Node object is deleted.
 func printOwned(out io.Writer, reports []disks.Report) {
-	head := "\nThe Node owns these PVs, and Kubernetes deletes them with the Node object, with their claims' data. To keep them:\n"
+	head := "\nThe Node owns these PVs, and Kubernetes deletes them with the Node object, with their claims' data. " +
+		"To keep them:\n"
 	for _, r := range reports {
 		if r.Owner != "" {
-			fmt.Fprintf(out, "%s  kubectl patch pv %s --type=merge -p '{\"metadata\":{\"ownerReferences\":null,\"annotations\":{%q:%q}}}'\n",
-				head, r.PV, contract.AnnNodeUID, r.Owner)
+			fmt.Fprintf(out, "%s  kubectl patch pv %s --type=merge -p "+
+				"'{\"metadata\":{\"ownerReferences\":null,\"annotations\":{%q:%q}}}'\n", head, r.PV, contract.AnnNodeUID, r.Owner)
 			head = ""
 		}
 	}

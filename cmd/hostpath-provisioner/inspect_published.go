@@ -41,8 +41,8 @@ func printPublished(out io.Writer, format string, pools []inspect.Setting) error
 	}
 	errs = append(errs, table.Flush())
 	if places > 0 {
-		errs = append(errs, fmt.Errorf("volumes are mounted at %s: end their pods (kubectl drain) before anything is removed there",
-			events.Count(places, "place")))
+		errs = append(errs, fmt.Errorf("volumes are mounted at %s: end their pods (kubectl drain) before anything is "+
+			"removed there", events.Count(places, "place")))
 	}
 	return errors.Join(errs...)
 }

@@ -129,8 +129,8 @@ func unplanned(r inspect.Report, name, why string) recovery.Volume {
 }
 
 // errNoPVs is the answer of the sidecar form.
-var errNoPVs = errors.New("this agent sees no PVs, because a sidecar serves its claims: make PVs and claims by hand from what inspect " +
-	"prints, or run an agent with --provision on these pools")
+var errNoPVs = errors.New("this agent sees no PVs, because a sidecar serves its claims: make PVs and claims by hand " +
+	"from what inspect prints, or run an agent with --provision on these pools")
 
 func (c recoverCommand) ask(ctx context.Context, of agentrecovery.Request) (v recovery.Volume, err error) {
 	p := process{"agent", "--http-address", c.address, 20 * time.Second}
@@ -175,8 +175,8 @@ func (c recoverCommand) printObjects(p recovery.Plan) error {
 			objects = append(objects, v.Objects.Claim)
 		}
 		if v.ClaimWrite == recovery.NameVolume {
-			show(c.out, "# claim %s/%s waits: kubectl -n %s patch pvc %s -p '{\"spec\":{\"volumeName\":\"%s\"}}'\n", c.Target(v), v.Claim,
-				c.Target(v), v.Claim, v.PVName)
+			show(c.out, "# claim %s/%s waits: kubectl -n %s patch pvc %s -p '{\"spec\":{\"volumeName\":\"%s\"}}'\n",
+				c.Target(v), v.Claim, c.Target(v), v.Claim, v.PVName)
 		}
 		if v.PVWrite && v.Objects != nil {
 			objects = append(objects, v.Objects.PV)

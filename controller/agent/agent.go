@@ -218,7 +218,8 @@ func (a *Agent) selected(selector map[string]string) func() (pooldir.Selection, 
 		if labels.SelectorFromSet(selector).Matches(labels.Set(a.info.Labels())) {
 			return pooldir.Selected, ""
 		}
-		return pooldir.NotSelected, fmt.Sprintf("the labels of node %s do not match the pool's nodeSelector %s", a.nodeName, text)
+		return pooldir.NotSelected, fmt.Sprintf("the labels of node %s do not match the pool's nodeSelector %s",
+			a.nodeName, text)
 	}
 }
 

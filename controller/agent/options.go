@@ -58,7 +58,8 @@ func (o *Options) targets() map[string]any {
 
 		"endpoint": &o.driver.endpoint, "drivername": &o.driver.name, "nodeid": &o.driver.nodeID,
 		"inline-volumes": &o.driver.inline,
-		"version":        &o.driver.version, "kubelet-dir": &o.driver.kubeletDir, "kubelet-registration-path": &o.driver.socketSeen,
+		"version":        &o.driver.version, "kubelet-dir": &o.driver.kubeletDir,
+		"kubelet-registration-path": &o.driver.socketSeen,
 
 		"orphans": &o.orphans.remove, "orphan-grace": &o.orphans.grace,
 

@@ -33,7 +33,8 @@ func Run(ctx context.Context, version string, client kubernetes.Interface, o *Op
 	registry := prometheus.NewRegistry()
 	process := collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})
 	registry.MustRegister(collectors.NewGoCollector(), process, c)
-	handler := c.Handler(httpserver.Handler(registry, []httpserver.Check{{Name: "devices", Err: c.Ready, Note: c.Missing}}))
+	handler := c.Handler(httpserver.Handler(registry,
+		[]httpserver.Check{{Name: "devices", Err: c.Ready, Note: c.Missing}}))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	served := make(chan error, 1)

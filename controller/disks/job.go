@@ -120,8 +120,8 @@ func (c *Controller) warnStuck(ctx context.Context) {
 	c.mu.Unlock()
 	for _, t := range stuck {
 		c.warn(ctx, t.pv, "stuck "+t.device.Path, events.DeviceError,
-			fmt.Sprintf("device %s: it was to be read or wiped, and there is no progress for %s: the disk does not answer. Replace it",
-				t.device.Path, stuckAfter))
+			fmt.Sprintf("device %s: it was to be read or wiped, and there is no progress for %s: the disk does not "+
+				"answer. Replace it", t.device.Path, stuckAfter))
 	}
 }
 

@@ -21,8 +21,9 @@ import (
 
 // A Lease decides which of the nodes that reach one disk, such as a LUN of a SAN, offers it. A node
 // takes the Lease before the first write, and keeps it until it has no PV of the disk any more and
-// nothing on it uses the disk: a PV can be removed by force while a pod runs. The Lease has neither an owner nor an expiry, because a node that is cut off may go on writing. An
-// administrator deletes the Leases of a Node that is gone for good.
+// nothing on it uses the disk: a PV can be removed by force while a pod runs. The Lease has neither
+// an owner nor an expiry, because a node that is cut off may go on writing. An administrator deletes
+// the Leases of a Node that is gone for good.
 
 // annBoot on a Lease is the boot of the node in which it was taken.
 const annBoot = "hostpath-provisioner.kubevirt.io/boot-id"
@@ -39,8 +40,9 @@ func leaseName(shared string) string {
 // if another node has a Lease, or that of the API server.
 func (c *Controller) lease(ctx context.Context, d disk.Device) error {
 	if d.UnknownMultipath() {
-		return fmt.Errorf("%s is a disk of dm-multipath whose name has no ID of the kinds NAA or EUI, so whether another node "+
-			"uses it is not known: leave the disk out of %s, or out of multipath if only this node reaches it", describe(d), keyFilter)
+		return fmt.Errorf("%s is a disk of dm-multipath whose name has no ID of the kinds NAA or EUI, so whether "+
+			"another node uses it is not known: leave the disk out of %s, or out of multipath if only this node reaches it",
+			describe(d), keyFilter)
 	}
 	for _, shared := range d.Shared() {
 		if err := c.leaseOf(ctx, d, shared); err != nil {

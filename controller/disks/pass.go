@@ -88,9 +88,11 @@ func (c *Controller) warnOfSlots(ctx context.Context, s *spec) {
 	if s == nil || !s.namesSlots() {
 		return
 	}
-	c.warn(ctx, nil, "slots "+s.dir, events.DeviceConfigInvalid, fmt.Sprintf("%s of ConfigMap %s/%s: %s has names of slots, and "+
-		"the kubelet formats a disk without a filesystem that is at the path of a claim: a disk that replaces another, or one whose "+
-		"reads fail. Use names with the IDs of the disks, such as those in /dev/disk/by-id", keyDir, c.Namespace, s.configMap, s.dir))
+	c.warn(ctx, nil, "slots "+s.dir, events.DeviceConfigInvalid,
+		fmt.Sprintf("%s of ConfigMap %s/%s: %s has names of slots, and the kubelet formats a disk without a "+
+			"filesystem that is at the path of a claim: a disk that replaces another, or one whose reads fail. Use names "+
+			"with the IDs of the disks, such as those in /dev/disk/by-id",
+			keyDir, c.Namespace, s.configMap, s.dir))
 }
 
 // noteMissing records an event if the directory does not exist, and has it watched anew: udev removes
@@ -101,7 +103,8 @@ func (c *Controller) noteMissing(ctx context.Context, f found) {
 		missing = f.spec.dir
 		c.unobserve()
 		c.warn(ctx, nil, "dir "+missing, events.DeviceConfigInvalid, fmt.Sprintf("%s of ConfigMap %s/%s: %s does not exist: "+
-			"the node has none of these devices, or the directory is not mounted into the container", keyDir, c.Namespace, f.spec.configMap, missing))
+			"the node has none of these devices, or the directory is not mounted into the container",
+			keyDir, c.Namespace, f.spec.configMap, missing))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

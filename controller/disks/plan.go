@@ -161,7 +161,8 @@ func (f found) about(s *slot) decision {
 // withPV decides about a device with a PV.
 func (f found) withPV(s *slot, pv placed) decision {
 	d := f.about(s)
-	d.pv, d.name, d.report.PV, d.report.Owner = pv.PersistentVolume, pv.Name, pv.Name, identity.DiskOwner(pv.PersistentVolume)
+	d.pv, d.name, d.report.PV, d.report.Owner = pv.PersistentVolume, pv.Name, pv.Name,
+		identity.DiskOwner(pv.PersistentVolume)
 	d.compareSpec()
 	switch {
 	case pv.Answer != identity.Ours && d.device.Err == nil:
@@ -205,7 +206,8 @@ func (d *decision) unclear(pv placed) {
 		d.report.Why += ": " + fix
 	} else if mark != "" {
 		d.report.Confirm = AnnConfirmed + "=" + mark
-		fix = fmt.Sprintf("if this is the disk of the PV, confirm it: kubectl annotate --overwrite pv %s %s", d.pv.Name, d.report.Confirm)
+		fix = fmt.Sprintf("if this is the disk of the PV, confirm it: kubectl annotate --overwrite pv %s %s",
+			d.pv.Name, d.report.Confirm)
 	}
 	switch {
 	case free(d.pv):
@@ -226,8 +228,8 @@ func (d *decision) released() {
 		d.set(leave, Released, "the PV is being deleted")
 	case d.spec == nil:
 		d.set(stop, Released, "the node has no ConfigMap of devices, and so no wipe mode")
-		d.warn("spec", events.DeviceError, fmt.Sprintf("the disk is not wiped, and can be read: %s. Annotate the Node with %s",
-			d.report.Why, AnnSpec))
+		d.warn("spec", events.DeviceError, fmt.Sprintf("the disk is not wiped, and can be read: %s. Annotate the "+
+			"Node with %s", d.report.Why, AnnSpec))
 	default:
 		d.set(release, Released, "")
 	}
@@ -266,8 +268,8 @@ func (f found) withoutPV(s *slot, names map[string]int) decision {
 	case f.touched(s) != nil:
 		pv := f.touched(s)
 		reason = events.DeviceBusy
-		d.set(stop, Busy, fmt.Sprintf("PV %s, which names %s, was made for a disk that this device is, is a part of, or lies on. "+
-			"Leave the device out of %s until that PV is gone", pv.Name, localPath(pv), keyFilter))
+		d.set(stop, Busy, fmt.Sprintf("PV %s, which names %s, was made for a disk that this device is, is a part of, "+
+			"or lies on. Leave the device out of %s until that PV is gone", pv.Name, localPath(pv), keyFilter))
 	case device.Identity == "" && len(device.Twins) > 0:
 		d.set(stop, Error, fmt.Sprintf("device %s reports the same ID %s: they are one disk by two paths, or two disks. "+
 			"Give each an ID of its own, use multipath, or leave one out of %s", device.Twins[0], device.ID, keyFilter))

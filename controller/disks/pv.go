@@ -42,7 +42,8 @@ func newPV(name string, d disk.Device, s *spec, node *corev1.Node) *corev1.Persi
 	if d.Start != 0 {
 		start = strconv.FormatInt(d.Start, 10)
 	}
-	for name, value := range map[string]string{AnnStart: start, AnnDisk: d.Identity, AnnAttachment: d.Attachment, AnnBelow: below(d)} {
+	for name, value := range map[string]string{AnnStart: start, AnnDisk: d.Identity, AnnAttachment: d.Attachment,
+		AnnBelow: below(d)} {
 		if value != "" {
 			pv.Annotations[name] = value
 		}

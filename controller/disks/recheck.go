@@ -65,7 +65,8 @@ func holdsPool(pv *corev1.PersistentVolume, uses []identity.Use, t target) error
 	}
 	pool, ok := contract.ParseHeldPool(text)
 	if !ok {
-		return inUse(t.device, "PV %s has the annotation %s=%q, which names no pool; correct it", pv.Name, contract.AnnHeldPool, text)
+		return inUse(t.device, "PV %s has the annotation %s=%q, which names no pool; correct it",
+			pv.Name, contract.AnnHeldPool, text)
 	}
 	h := identity.Holder{Pool: pool.Pool, Path: pool.Path, Node: pool.Node}
 	if pool.Node == t.node.Name {
@@ -79,8 +80,9 @@ func holdsPool(pv *corev1.PersistentVolume, uses []identity.Use, t target) error
 }
 
 // onDevice returns a BusyError if a PV may have bytes of the device: it is on the device, on what
-// lies above or below, or was made for one of these. It returns nil if the PV is on another device, or is another node's and that node does not reach the disk. A PV with the node's label
-// may be on the device, whatever hostname it requires.
+// lies above or below, or was made for one of these. It returns nil if the PV is on another device, or
+// is another node's and that node does not reach the disk. A PV with the node's label may be on the
+// device, whatever hostname it requires.
 func onDevice(devices Devices, pv *corev1.PersistentVolume, t target) error {
 	d := t.device
 	path, labelled, r := localPath(pv), pv.Labels[LabelNodeOlder] == contract.LabelValue(t.node.Name), recorded(pv)

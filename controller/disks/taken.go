@@ -58,15 +58,16 @@ func (c *Controller) check(ctx context.Context, t target, _ func(disk.Progress))
 		return nil
 	}
 	if t.pv.Annotations[contract.AnnBoundByController] != "" {
-		c.warn(ctx, t.pv, "taken", events.DeviceError, "the PV had a claim before, and the next one gets what is on its disk: "+why+
-			". To keep it from others, set the claimRef of the PV to the claim that is meant to have it")
+		c.warn(ctx, t.pv, "taken", events.DeviceError, "the PV had a claim before, and the next one gets what is on "+
+			"its disk: "+why+". To keep it from others, set the claimRef of the PV to the claim that is meant to have it")
 		return nil
 	}
 	// Before the PV goes: the next pass offers the disk.
 	c.noteTaken(t.device, why)
 	if !c.withdraw(ctx, t.pv, why+". Something took the disk while it was offered") {
 		c.forgetTaken(t.device.Number) // a claim has it, or it is read again
-		klog.FromContext(ctx).Info("The disk of a PV was taken, and the PV could not be withdrawn", "pv", t.pv.Name, "why", why)
+		klog.FromContext(ctx).Info("The disk of a PV was taken, and the PV could not be withdrawn",
+			"pv", t.pv.Name, "why", why)
 	}
 	return nil
 }

@@ -35,7 +35,8 @@ func recorded(pv *corev1.PersistentVolume) identity.RecordedDisk {
 	start, _ := strconv.ParseInt(pv.Annotations[AnnStart], 10, 64) // 0 is not known
 	return identity.RecordedDisk{
 		Disk: identity.Disk{
-			Start: start, ID: pv.Annotations[AnnDisk], Bytes: bytes, NodeUID: identity.DiskNodeUID(pv), Attachment: pv.Annotations[AnnAttachment],
+			Start: start, ID: pv.Annotations[AnnDisk], Bytes: bytes, NodeUID: identity.DiskNodeUID(pv),
+			Attachment: pv.Annotations[AnnAttachment],
 		},
 		Path: localPath(pv), Confirmed: pv.Annotations[AnnConfirmed],
 		Below: strings.FieldsFunc(pv.Annotations[AnnBelow], func(r rune) bool { return r == ',' }),

@@ -106,7 +106,8 @@ func (s Settings) RunIn(ctx context.Context, config *rest.Config, outside Outsid
 	if err := errors.Join(nodes.Register(mgr), outside.register(nodes)); err != nil {
 		return err
 	}
-	disks := &diskpvs.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: recorder, Grace: nodes.Grace}
+	disks := &diskpvs.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: recorder,
+		Grace: nodes.Grace}
 	if err := disks.Register(mgr); err != nil {
 		return err
 	}

@@ -47,8 +47,8 @@ func Command(version string, streams genericiooptions.IOStreams) *cobra.Command 
 	root := &cobra.Command{
 		Short: "Local storage of the cluster at a glance, and why a claim waits",
 		Long: "kubectl hpp shows an installation of hostpath-provisioner: nodes, pools, volumes, and why a claim waits.\n\n" +
-			"It has your rights and changes nothing, except for recover, which asks. It runs the agents' own commands in their pods if you may (create " +
-			"pods/exec);\nwhat you may not read is shown as unknown.",
+			"It has your rights and changes nothing, except for recover, which asks. It runs the agents' own commands in " +
+			"their pods if you may (create pods/exec);\nwhat you may not read is shown as unknown.",
 		SilenceErrors: true, SilenceUsage: true,
 	}
 	Named(root, "kubectl-hpp")

@@ -43,7 +43,8 @@ func (s *session) recoverCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "recover --all|--node NODE",
 		Short: "Make the PVs and claims of volumes again that the cluster lost, and its disks did not",
-		Long: "recover asks the agents for their volumes, and makes what is missing of each PV and its claim: for a cluster\n" +
+		Long: "recover asks the agents for their volumes, and makes what is missing of each PV and its claim: " +
+			"for a cluster\n" +
 			"that was built again on its disks, or whose etcd was restored from an older backup. It prints what it makes,\n" +
 			"what is there already, and what it leaves and why, and asks before it writes. It deletes and overwrites\n" +
 			"nothing; if it is interrupted, run it again. Run it before workloads start: see docs/recover.md.\n\n" +
@@ -60,8 +61,10 @@ func (s *session) recoverCommand() *cobra.Command {
 	flags.StringVar(&f.node, "node", "", "recover those of this node")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print the plan, and write nothing")
 	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
-	flags.StringVar(&f.FromCluster, "from-cluster", "", "UID of the lost cluster, whose volumes are made here; the plan has it")
-	flags.StringVar(&f.ToNamespace, "to-namespace", "", "namespace of the claims, in place of the recorded one, which -n names")
+	flags.StringVar(&f.FromCluster, "from-cluster", "", "UID of the lost cluster, whose volumes are made here; "+
+		"the plan has it")
+	flags.StringVar(&f.ToNamespace, "to-namespace", "", "namespace of the claims, in place of the recorded one, "+
+		"which -n names")
 	return c
 }
 
@@ -99,7 +102,8 @@ func (s *session) recover(ctx context.Context, f recoverFlags) error {
 	}
 	todo := writes(l.Items)
 	switch {
-	case f.dryRun || !todo && !slices.ContainsFunc(l.Items, func(v *recovery.Volume) bool { return v.Verdict == kuberecovery.There }):
+	case f.dryRun || !todo && !slices.ContainsFunc(l.Items,
+		func(v *recovery.Volume) bool { return v.Verdict == kuberecovery.There }):
 		return printRecovery(s, l, len(l.Missing) == 0)
 	case todo && !f.yes:
 		if err := s.confirm(l); err != nil {
@@ -212,7 +216,8 @@ func (s *session) apply(ctx context.Context, r *recovery.Recovery, all []*recove
 	wait, cancel = context.WithTimeout(ctx, recordedWithin)
 	defer cancel()
 	if n := r.Policies(wait, all, ask); n > 0 {
-		fmt.Fprintf(s.ErrOut, "%d PVs keep the policy Retain until their agents have recorded the claims: run recover again\n", n)
+		fmt.Fprintf(s.ErrOut, "%d PVs keep the policy Retain until their agents have recorded the claims: run "+
+			"recover again\n", n)
 	}
 }
 
@@ -220,7 +225,8 @@ func (s *session) apply(ctx context.Context, r *recovery.Recovery, all []*recove
 // is as its user wants.
 func printRecovery(s *session, l List[*recovery.Volume], whole bool) error {
 	p := printed{none: "no agent has a volume",
-		table: &view.Table{Columns: view.Columns("NODE", "NAMESPACE", "CLAIM", "SIZE>", "+PV", "+POOL", "VOLUME", "PLAN", "?WHY")}}
+		table: &view.Table{Columns: view.Columns("NODE", "NAMESPACE", "CLAIM", "SIZE>", "+PV", "+POOL", "VOLUME",
+			"PLAN", "?WHY")}}
 	for _, v := range l.Items {
 		plan, why := string(v.Verdict), v.Reason()
 		switch {

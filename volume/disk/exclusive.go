@@ -124,7 +124,8 @@ func (x *Exclusive) hold(s Stack) error {
 // from being opened: it is held by one, or is the disk of one, or its disk is held by one.
 func (m *Machine) claimed(n Number, stack []Number) bool {
 	disk := m.diskOf(n)
-	holders := slices.Concat(numbers(filepath.Join(m.attributes(n), "holders")), numbers(filepath.Join(m.attributes(disk), "holders")))
+	holders := slices.Concat(numbers(filepath.Join(m.attributes(n), "holders")),
+		numbers(filepath.Join(m.attributes(disk), "holders")))
 	return slices.ContainsFunc(stack, func(o Number) bool {
 		return slices.Contains(holders, o) || o != n && m.diskOf(o) == n
 	})

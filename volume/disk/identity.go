@@ -13,7 +13,8 @@ import (
 // serial number, such as those of QEMU without a WWN; NVMe wwid, virtio serial, device mapper and
 // md a UUID. The prefix is the kind where the value does not have one.
 var idFiles = []struct{ name, kind string }{
-	{"wwid", ""}, {"device/wwid", ""}, {"serial", diskid.Serial}, {"device/serial", diskid.Serial}, {unitSerial, diskid.Serial},
+	{"wwid", ""}, {"device/wwid", ""}, {"serial", diskid.Serial}, {"device/serial", diskid.Serial},
+	{unitSerial, diskid.Serial},
 	{"dm/uuid", diskid.DM}, {"md/uuid", diskid.MD},
 }
 

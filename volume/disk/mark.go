@@ -73,7 +73,8 @@ func (x *Exclusive) proveOne(ctx context.Context) error {
 		defer other.file.Close()
 		all = append(all, other)
 	}
-	for _, r := range []span{{0, min(mebibyte, x.device.Bytes)}, {max(0, x.device.Bytes-mebibyte) &^ (markBytes - 1), x.device.Bytes}} {
+	for _, r := range []span{{0, min(mebibyte, x.device.Bytes)},
+		{max(0, x.device.Bytes-mebibyte) &^ (markBytes - 1), x.device.Bytes}} {
 		if err := x.agree(ctx, all, r); err != nil {
 			return err
 		}
@@ -125,15 +126,16 @@ func (x *Exclusive) agree(ctx context.Context, all []*Exclusive, r span) error {
 			first = sum
 		} else if sum != first {
 			return fmt.Errorf("%s and %s report the same ID %s, and have other bytes at byte %d: they are two disks, such as a "+
-				"virtual one and its clone. Neither is wiped: give each an ID of its own", x.device.Path, path.device.Path, x.device.ID, r.from)
+				"virtual one and its clone. Neither is wiped: give each an ID of its own",
+				x.device.Path, path.device.Path, x.device.ID, r.from)
 		}
 	}
 	return nil
 }
 
 func (x *Exclusive) unproven(n Number, err error) error {
-	return fmt.Errorf("%s is not wiped: whether its other path %s leads to the same disk is not known: %w. Repair or remove that path",
-		x.device.Path, x.machine.pathOf(n), err)
+	return fmt.Errorf("%s is not wiped: whether its other path %s leads to the same disk is not known: %w. Repair or "+
+		"remove that path", x.device.Path, x.machine.pathOf(n), err)
 }
 
 // markPlace returns where a mark is written: over a block of zeros near the begin or the end, which
@@ -155,7 +157,8 @@ func (x *Exclusive) markPlace(ctx context.Context) (span, error) {
 		}
 	}
 	if size < markBytes {
-		return place, fmt.Errorf("%s has %d bytes: it is too small to find out whether its paths lead to one disk", x.device.Path, size)
+		return place, fmt.Errorf("%s has %d bytes: it is too small to find out whether its paths lead to one disk",
+			x.device.Path, size)
 	}
 	return place, nil
 }

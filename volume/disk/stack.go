@@ -79,9 +79,10 @@ func (d Device) Shared() (all []string) {
 // UnknownMultipath reports whether the device is a disk of dm-multipath that other nodes reach by an
 // ID that cannot be compared, or lies on one.
 func (d Device) UnknownMultipath() bool {
-	return slices.ContainsFunc(slices.Concat([]Layer{{d.Number, d.Identity}}, d.Stack.Paths, d.Stack.Below), func(l Layer) bool {
-		return diskid.Parse(l.Identity).UnknownMultipath()
-	})
+	return slices.ContainsFunc(slices.Concat([]Layer{{d.Number, d.Identity}}, d.Stack.Paths, d.Stack.Below),
+		func(l Layer) bool {
+			return diskid.Parse(l.Identity).UnknownMultipath()
+		})
 }
 
 // stack returns the Stack of a device. The twins count as other paths to it.
@@ -98,7 +99,8 @@ func (v *view) stack(n Number, twins ...Number) Stack {
 	without := func(all, some []Number) []Number {
 		return slices.DeleteFunc(slices.Clone(all), func(n Number) bool { return slices.Contains(some, n) })
 	}
-	s := Stack{Err: v.err, Paths: v.layers(paths[1:]), Below: v.layers(without(below, paths)), Above: v.layers(without(above, paths))}
+	s := Stack{Err: v.err, Paths: v.layers(paths[1:]), Below: v.layers(without(below, paths)),
+		Above: v.layers(without(above, paths))}
 	for _, one := range slices.Concat(without(above, chain), without(below, chain)) {
 		if _, loop := v.backing[one]; loop {
 			s.loops = append(s.loops, one)

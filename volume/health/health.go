@@ -148,9 +148,8 @@ func noDirectory(p Pool, name string, err error) (Problem, string) {
 	if err != nil {
 		return NoDirectory, fmt.Sprintf("its directory in %s cannot be reached: %v; check the kernel's log", p.Path(), err)
 	}
-	return NoDirectory, fmt.Sprintf("its directory %s/%s is not there: restore it from a backup; docs/runbooks/HPPVolumesMissing.md "+
-		"has what to look for before it is given up",
-		p.Path(), name)
+	return NoDirectory, fmt.Sprintf("its directory %s/%s is not there: restore it from a backup; "+
+		"docs/runbooks/HPPVolumesMissing.md has what to look for before it is given up", p.Path(), name)
 }
 
 // exhausted checks the filesystem that all volumes of the pool share.

@@ -35,10 +35,11 @@ func (c *Claim) Equal(other *Claim) bool {
 	if c == nil || other == nil {
 		return c == other
 	}
-	same := c.Provisioner == other.Provisioner && c.Class == other.Class && c.FSType == other.FSType && c.Request == other.Request &&
-		c.Created.Equal(other.Created)
+	same := c.Provisioner == other.Provisioner && c.Class == other.Class && c.FSType == other.FSType &&
+		c.Request == other.Request && c.Created.Equal(other.Created)
 	return same && slices.Equal(c.AccessModes, other.AccessModes) && slices.Equal(c.MountOptions, other.MountOptions) &&
-		maps.Equal(c.Labels, other.Labels) && maps.Equal(c.Annotations, other.Annotations) && slices.Equal(c.Omitted, other.Omitted)
+		maps.Equal(c.Labels, other.Labels) && maps.Equal(c.Annotations, other.Annotations) &&
+		slices.Equal(c.Omitted, other.Omitted)
 }
 
 // Bounded returns the claim without what makes it longer than MaxClaim, whose keys Omitted then has:

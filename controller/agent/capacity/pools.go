@@ -54,7 +54,8 @@ func (p *Publisher) putPools(ctx context.Context) error {
 }
 
 // writePools creates the object, or updates o, as it is to be.
-func (p *Publisher) writePools(ctx context.Context, o, want *storagev1.CSIStorageCapacity, now contract.NodePools) error {
+func (p *Publisher) writePools(ctx context.Context, o, want *storagev1.CSIStorageCapacity,
+	now contract.NodePools) error {
 	if o != nil && !sameKey(o, want) {
 		return p.remove(ctx, o) // a later pass creates it again
 	}

@@ -29,7 +29,8 @@ func (s *Server) inlinePool(name, volumeName string) (*volume.Pool, error) {
 	if name != "" {
 		return s.pool(name)
 	}
-	offered := slices.DeleteFunc(slices.Clone(s.config.Pools.All()), func(p *volume.Pool) bool { return p.NotOffered() != "" })
+	offered := slices.DeleteFunc(slices.Clone(s.config.Pools.All()),
+		func(p *volume.Pool) bool { return p.NotOffered() != "" })
 	for _, is := range []func(*volume.Pool) bool{
 		func(p *volume.Pool) bool { _, has := p.Cached(volumeName); return has },
 		func(p *volume.Pool) bool { return p.Name() == contract.DefaultPool && s.config.Inline.Allows(p.Name()) },

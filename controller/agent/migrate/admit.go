@@ -74,7 +74,8 @@ func (m *Migrator) recognised(ctx context.Context, old, next *corev1.PersistentV
 	if err != nil {
 		return nil //nolint:nilerr // see above
 	}
-	j := &job{old: old, new: renamed(next, types.UID(strings.TrimPrefix(trial.Name, "pvc-"))), step: record.MigrationCutover}
+	j := &job{old: old, new: renamed(next, types.UID(strings.TrimPrefix(trial.Name, "pvc-"))),
+		step: record.MigrationCutover}
 	j.planned = source(j.new)
 	if trial.UID == old.UID || !j.isNew(trial) {
 		return untaken{next.Name, "the PV that replaces it would not be known again"}

@@ -42,8 +42,8 @@ func (m *Migrator) endElsewhere(ctx context.Context, f candidate) {
 		klog.FromContext(ctx).Error(err, "Cannot end a migration of another cluster; trying again", "PV", f.PV)
 		return
 	}
-	klog.FromContext(ctx).Info("Ended a migration that began in another cluster: a PV of this one has the volume", "PV", f.PV,
-		"directory", f.Directory)
+	klog.FromContext(ctx).Info("Ended a migration that began in another cluster: a PV of this one has the "+
+		"volume", "PV", f.PV, "directory", f.Directory)
 }
 
 // boundHere returns the PV that has the volume in this cluster, nil if there is none.

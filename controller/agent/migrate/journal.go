@@ -99,7 +99,8 @@ func encodePV(pv *corev1.PersistentVolume) ([]byte, error) {
 func (j *job) isNew(pv *corev1.PersistentVolume) bool {
 	has := source(pv)
 	return pv.UID != j.old.UID &&
-		(pv.Annotations[contract.AnnReplaces] == string(j.old.UID) || j.step == record.MigrationCutover && j.isStripped(pv)) &&
+		(pv.Annotations[contract.AnnReplaces] == string(j.old.UID) ||
+			j.step == record.MigrationCutover && j.isStripped(pv)) &&
 		(apiequality.Semantic.DeepEqual(has, source(j.new)) || apiequality.Semantic.DeepEqual(has, j.planned)) &&
 		(contract.ClaimUID(j.new) == "" || contract.ClaimUID(pv) == contract.ClaimUID(j.new))
 }

@@ -160,8 +160,9 @@ func (m *PoolMonitor) selected(log klog.Logger, was string) string {
 		log.Info("The pool is none of this node's", "why", why)
 	default:
 		log.Info("The pool is served although it belongs on other nodes; it gets no new volumes", "why", why)
-		m.Recorder.Eventf(m.Node, corev1.EventTypeWarning, events.PoolNotSelected, "pool %s in %s is served, because it or its "+
-			"PVs are here, and gets no new volumes: %s", m.Pool.Name(), m.Pool.Path(), why)
+		m.Recorder.Eventf(m.Node, corev1.EventTypeWarning, events.PoolNotSelected,
+			"pool %s in %s is served, because it or its PVs are here, and gets no new volumes: %s",
+			m.Pool.Name(), m.Pool.Path(), why)
 	}
 	return why
 }

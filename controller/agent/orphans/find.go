@@ -242,7 +242,8 @@ func (o *Checker) missing(ctx context.Context, pool *volume.Pool, pv *corev1.Per
 	if recorded {
 		o.Events.Warn(ctx, events.PV(now), "missing", events.VolumeMissing,
 			fmt.Sprintf("the directory %s on node %s is missing: it was removed; "+
-				"restore it from a backup; docs/runbooks/HPPVolumesMissing.md has what to look for before it is given up", v.Path, o.Node.Name))
+				"restore it from a backup; docs/runbooks/HPPVolumesMissing.md has what to look for before it is given up",
+				v.Path, o.Node.Name))
 	}
 	return true, nil
 }

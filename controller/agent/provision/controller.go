@@ -68,7 +68,8 @@ func New(c Config) (*Controller, error) {
 	if c.Hold == nil {
 		c.Hold = func(string) error { return nil }
 	}
-	return &Controller{Config: c, deletions: newDeletionProgress(), held: claims.NewPatience(), refusals: newRefusals()}, nil
+	return &Controller{Config: c, deletions: newDeletionProgress(), held: claims.NewPatience(),
+		refusals: newRefusals()}, nil
 }
 
 func (c *Config) check() error {

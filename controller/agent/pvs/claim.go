@@ -36,7 +36,8 @@ type claimRecorder struct {
 type claimState struct{ pv, claim, size, class string }
 
 func newClaimRecorder() *claimRecorder {
-	return &claimRecorder{recorded: map[string]claimState{}, pace: flowcontrol.NewTokenBucketRateLimiter(claimsPerSecond, claimsPerSecond),
+	return &claimRecorder{recorded: map[string]claimState{},
+		pace: flowcontrol.NewTokenBucketRateLimiter(claimsPerSecond, claimsPerSecond),
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast),
 			workqueue.TypedRateLimitingQueueConfig[string]{Name: "claims"})}

@@ -72,8 +72,8 @@ func (p *Planner) Volume(ctx context.Context, r Request) (recovery.Volume, error
 	case v.Verdict != recovery.Made:
 		v.Notes = nil
 	case facts.Unread != "":
-		v.Notes = append(v.Notes, fmt.Sprintf("the agent may not read namespace %s: check that it is the tenant's who had the "+
-			"volume, and no later one of that name", r.Target(v)))
+		v.Notes = append(v.Notes, fmt.Sprintf("the agent may not read namespace %s: check that it is the tenant's "+
+			"who had the volume, and no later one of that name", r.Target(v)))
 	}
 	return v, nil
 }
@@ -83,7 +83,8 @@ func (p *Planner) Volume(ctx context.Context, r Request) (recovery.Volume, error
 func describe(pool *volume.Pool, r record.Record) recovery.Volume {
 	v := recovery.Volume{
 		Pool: pool.Path(), PoolUUID: pool.ID(), Name: r.Name, PVName: cmp.Or(r.PV, r.Name), Namespace: r.Owner.Namespace,
-		Claim: r.Owner.Name, ClaimUID: r.Owner.UID, Bytes: r.Bytes, Created: r.Created, Cluster: r.Cluster, Policy: r.ReclaimPolicy,
+		Claim: r.Owner.Name, ClaimUID: r.Owner.UID, Bytes: r.Bytes, Created: r.Created, Cluster: r.Cluster,
+		Policy: r.ReclaimPolicy,
 	}
 	if r.Claim != nil {
 		v.ClaimCreated = r.Claim.Created
@@ -110,7 +111,8 @@ func problem(pool *volume.Pool, r record.Record, here string) (string, error) {
 	case err != nil:
 		return err.Error(), nil
 	case v.Missing:
-		return fmt.Sprintf("its directory %s is missing: restore it from a backup (docs/runbooks/HPPVolumesMissing.md)", v.Path), nil
+		return fmt.Sprintf("its directory %s is missing: restore it from a backup "+
+			"(docs/runbooks/HPPVolumesMissing.md)", v.Path), nil
 	}
 	return "", nil
 }
@@ -153,13 +155,15 @@ func (p *Planner) restore(ctx context.Context, pool *volume.Pool, r record.Recor
 	}
 	r.PV = v.PVName
 	made := newClaim(o.Target(*v), *v, r.Claim)
-	pv, err := p.PVs.Restored(pool, volume.Volume{Record: r, Path: filepath.Join(pool.Path(), r.Name)}, made, classes.Items)
+	pv, err := p.PVs.Restored(pool, volume.Volume{Record: r, Path: filepath.Join(pool.Path(), r.Name)}, made,
+		classes.Items)
 	if err != nil {
 		v.Problem = err.Error()
 		return nil
 	}
 	pv.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
-	pv.Spec.ClaimRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: made.Namespace, Name: made.Name}
+	pv.Spec.ClaimRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: made.Namespace,
+		Name: made.Name}
 	if claim != nil && claim.Status.Phase == corev1.ClaimLost {
 		pv.Spec.ClaimRef.UID = claim.UID // it was bound before, and takes no other
 	}
@@ -202,7 +206,8 @@ func notes(r record.Record, claim *corev1.PersistentVolumeClaim, classes []stora
 	}
 	switch {
 	case r.Claim == nil:
-		all = append(all, fmt.Sprintf("an older agent recorded no class, access modes and labels: class %q is a guess", class))
+		all = append(all, fmt.Sprintf("an older agent recorded no class, access modes and labels: class %q is a "+
+			"guess", class))
 	case len(r.Claim.Omitted) > 0:
 		all = append(all, "too long for the record, and missing: "+strings.Join(r.Claim.Omitted, ", "))
 	}

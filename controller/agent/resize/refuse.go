@@ -20,7 +20,8 @@ import (
 // another agent holds the pool, that agent may serve the claim: refuse then writes nothing for two
 // minutes, and returns the error.
 func (r *Resizer) refuse(ctx context.Context, key string, at *target, why error) error {
-	if errors.As(why, new(*fault.HeldError)) && !r.held.Ends(types.UID(fmt.Sprint(at.claim.UID, " ", contract.Bytes(at.claim)))) {
+	if errors.As(why, new(*fault.HeldError)) &&
+		!r.held.Ends(types.UID(fmt.Sprint(at.claim.UID, " ", contract.Bytes(at.claim)))) {
 		return why
 	}
 	message, missing := r.message(at, why)

@@ -45,7 +45,8 @@ func (c core) RESTClient() rest.Interface {
 func (c core) list(r *http.Request) (*http.Response, error) {
 	var all runtime.Object
 	var err error
-	o := metav1.ListOptions{LabelSelector: r.URL.Query().Get("labelSelector"), FieldSelector: r.URL.Query().Get("fieldSelector")}
+	o := metav1.ListOptions{LabelSelector: r.URL.Query().Get("labelSelector"),
+		FieldSelector: r.URL.Query().Get("fieldSelector")}
 	namespace := metav1.NamespaceAll
 	if _, in, has := strings.Cut(r.URL.Path, "/namespaces/"); has {
 		namespace, _, _ = strings.Cut(in, "/")

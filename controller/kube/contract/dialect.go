@@ -152,8 +152,9 @@ func (d *Dialect) Validate(pv *corev1.PersistentVolume, at Place) (path string, 
 		}
 	}
 	if key := otherAffinity(pv); d.pinsElse && key != "" {
-		return "", fmt.Errorf("its node affinity requires the label %s, by the parameter %s of its class, and the agent serves "+
-			"%s alone; the provisioner that made the PV deletes its volume", key, affinityParameter, corev1.LabelHostname)
+		return "", fmt.Errorf("its node affinity requires the label %s, by the parameter %s of its class, and the "+
+			"agent serves %s alone; the provisioner that made the PV deletes its volume",
+			key, affinityParameter, corev1.LabelHostname)
 	}
 	if !d.IsUnpinned(pv) && Hostname(pv) == "" {
 		return "", fmt.Errorf("its node affinity is not just %s=%s", corev1.LabelHostname, at.Hostname)

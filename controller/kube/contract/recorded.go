@@ -57,7 +57,8 @@ func Restore(claim *corev1.PersistentVolumeClaim, c *record.Claim) {
 		}
 	}
 	if c.Request > 0 {
-		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(c.Request, resource.BinarySI)}
+		claim.Spec.Resources.Requests = corev1.ResourceList{
+			corev1.ResourceStorage: *resource.NewQuantity(c.Request, resource.BinarySI)}
 	}
 	claim.Labels, claim.Annotations = maps.Clone(c.Labels), maps.Clone(c.Annotations)
 }

@@ -131,8 +131,9 @@ var reasons = []Reason{
 		When:   "a restored PV has a new claim, and the agent may not list the pods that could still use the old one",
 		Action: "delete the old claim, or apply `manifests/examples/populators`"},
 	{Name: VolumeMissing, Type: "Warning", Object: "PV",
-		When:   "the directory of the volume was removed while its disk is mounted",
-		Action: "restore it from a backup; [the runbook](../runbooks/HPPVolumesMissing.md) has what to look for before it is given up"},
+		When: "the directory of the volume was removed while its disk is mounted",
+		Action: "restore it from a backup; [the runbook](../runbooks/HPPVolumesMissing.md) has what to look for before it " +
+			"is given up"},
 	{Name: VolumeNodeGone, Type: "Warning", Object: "PV and claim",
 		When: "the operator found the volume's node gone for the grace period, or made again without the volume, and the " +
 			"volume is kept",
@@ -146,8 +147,8 @@ var reasons = []Reason{
 		When:   "a pool cannot be opened or does not respond; no volume is created or deleted there",
 		Action: "repair or mount the disk; the agent opens the pool again by itself"},
 	{Name: PoolNotSelected, Type: "Warning", Object: "node",
-		When: "the labels of the node do not match the nodeSelector of a pool, and the pool or PVs of it are on the node: it is " +
-			"served, and gets no new volumes",
+		When: "the labels of the node do not match the nodeSelector of a pool, and the pool or PVs of it are on the " +
+			"node: it is served, and gets no new volumes",
 		Action: "label the node again, or move its volumes to another node"},
 	{Name: PoolReady, Type: "Normal", Object: "node",
 		When: "such a pool is ready again"},
@@ -186,12 +187,13 @@ var reasons = []Reason{
 		Action: "correct what the message names"},
 	{Name: DeviceConfigInvalid, Type: "Warning", Object: "node",
 		When: "the ConfigMap of the node's disks or its directory cannot be read, or the ConfigMap is wrong; nothing " +
-			"changes. Or the directory does not exist: the node has no disks. Or its names are those of slots, and the kubelet " +
-			"would format another disk in one",
+			"changes. Or the directory does not exist: the node has no disks. Or its names are those of slots, and " +
+			"the kubelet would format another disk in one",
 		Action: "correct what the message names; see [raw-disks.md](../raw-disks.md)"},
 	{Name: DeviceConfigDiffers, Type: "Warning", Object: "PV",
-		When:   "the ConfigMap would make the PV of a disk otherwise; the PV stays until its claim is deleted",
-		Action: "none if this is intended; otherwise change the ConfigMap back. The PV is made otherwise once its claim has gone"},
+		When: "the ConfigMap would make the PV of a disk otherwise; the PV stays until its claim is deleted",
+		Action: "none if this is intended; otherwise change the ConfigMap back. The PV is made otherwise once its " +
+			"claim has gone"},
 	{Name: DeviceRefused, Type: "Warning", Object: "node",
 		When:   "a disk without a PV carries data; it is not wiped and not offered",
 		Action: "set `existing: wipe` in the ConfigMap, wipe the disk by hand, or leave it out of the ConfigMap's filter"},
@@ -214,8 +216,8 @@ var reasons = []Reason{
 		When:   "the device of a PV with a claim is gone",
 		Action: "attach the disk again: the data is on it. Only with a disk that is lost for good may claim and PV go"},
 	{Name: DeviceWithdrawn, Type: "Normal", Object: "PV",
-		When: "the PV of a disk had no claim and is deleted: the device or its node is gone, its node offers none any more, or " +
-			"another program of the host uses the disk"},
+		When: "the PV of a disk had no claim and is deleted: the device or its node is gone, its node offers none " +
+			"any more, or another program of the host uses the disk"},
 	{Name: CreateResourceSuccess, Type: "Normal", Object: "HostPathProvisioner",
 		When: "the operator created an object"},
 	{Name: CreateResourceFailed, Type: "Warning", Object: "HostPathProvisioner",
@@ -241,6 +243,7 @@ var reasons = []Reason{
 		When:   "such a disk stays mounted: something uses it, or its node is not ready",
 		Action: "end the use that the message names; see [claim-pools.md](../claim-pools.md)"},
 	{Name: TemplateNodeUnused, Type: "Warning", Object: "HostPathProvisioner",
-		When:   "no capacity is published for a template node, because no storage class of its pool is checked by the scheduler",
+		When: "no capacity is published for a template node, because no storage class of its pool is checked by " +
+			"the scheduler",
 		Action: "create such a class, or change the pool; see [autoscaling.md](../autoscaling.md)"},
 }

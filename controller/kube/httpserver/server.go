@@ -49,7 +49,8 @@ type Check struct {
 
 // Handler serves /healthz (the process lives), /readyz (200 if all checks return nil, or 503 with
 // their errors), /readyz/agent (the same of the probed checks), /status (200 with the text of
-// /readyz, or as JSON) and, unless the gatherer is nil, /metrics. k8s.io/apiserver has such a mux too, with the whole of an API server around it.
+// /readyz, or as JSON) and, unless the gatherer is nil, /metrics. k8s.io/apiserver has such a
+// mux too, with the whole of an API server around it.
 func Handler(gatherer prometheus.Gatherer, checks []Check) http.Handler {
 	mux, all := http.NewServeMux(), &shared{checks: checks}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })

@@ -67,7 +67,8 @@ func OfDisk(pv RecordedDisk, found Disk) Finding {
 	if !id.Known() && there.Names(path.Base(pv.Path)) {
 		id = there // a link that is named by the ID was made for this disk
 	}
-	confirmed := pv.Confirmed != "" && (diskid.Parse(pv.Confirmed) == there && there.Known() || pv.Confirmed == found.Attachment)
+	confirmed := pv.Confirmed != "" && (diskid.Parse(pv.Confirmed) == there && there.Known() ||
+		pv.Confirmed == found.Attachment)
 	switch {
 	case !confirmed && id.Known() && there.Known() && id != there:
 		return Finding{Foreign, fmt.Sprintf("the PV was made for the disk %s, and %s is the disk %s", id, pv.Path, there)}
@@ -76,8 +77,8 @@ func OfDisk(pv RecordedDisk, found Disk) Finding {
 	case pv.Bytes != found.Bytes:
 		return unclearDisk("the PV was made for a disk of %d bytes, and %s has %d", pv.Bytes, pv.Path, found.Bytes)
 	case pv.Start != 0 && pv.Start != found.Start:
-		return unclearDisk("the PV was made for a partition that begins at byte %d of its disk, and %s begins at byte %d", pv.Start, pv.Path,
-			found.Start)
+		return unclearDisk("the PV was made for a partition that begins at byte %d of its disk, and %s begins at byte %d",
+			pv.Start, pv.Path, found.Start)
 	case pv.NodeUID != found.NodeUID:
 		return unclearDisk("the PV was made by the Node with the UID %s, and this one has the UID %s",
 			cmp.Or(pv.NodeUID, "none"), found.NodeUID)

@@ -123,9 +123,10 @@ func (f *NodeFacts) HostnameTaken() bool {
 // madeAgain is the reason for a PV whose Node was made again, and whose volume is not bound since.
 func (f *NodeFacts) madeAgain() string {
 	if f.OnClaim {
-		return fmt.Sprintf("node %s was made again (UID %s, this PV has %s), and its agent does not have this volume yet: its "+
-			"pool is on a claim, whose disk is attached by itself. If the disk is lost: kubectl annotate --overwrite node %[1]s "+
-			"%[4]s=%[5]s. That gives up every volume of this pool", f.Node, f.UID, f.NodeUID, contract.AnnGiveUp, f.Pool)
+		return fmt.Sprintf("node %s was made again (UID %s, this PV has %s), and its agent does not have this "+
+			"volume yet: its pool is on a claim, whose disk is attached by itself. If the disk is lost: kubectl annotate "+
+			"--overwrite node %[1]s %[4]s=%[5]s. That gives up every volume of this pool",
+			f.Node, f.UID, f.NodeUID, contract.AnnGiveUp, f.Pool)
 	}
 	return fmt.Sprintf("node %s was made again (UID %s, this PV has %s), and its agent does not have this volume "+
 		"yet: have the agent ready, with the disk of pool %s at its path. If the disk is lost: kubectl annotate "+

@@ -35,7 +35,8 @@ func EachPV(ctx context.Context, client kubernetes.Interface, f func(*corev1.Per
 // resourceVersion of the list, from which a watch can start.
 func ListPVs(ctx context.Context, client kubernetes.Interface, selector string,
 	f func(*corev1.PersistentVolume) bool) (version string, err error) {
-	return eachPage(ctx, client.CoreV1().RESTClient(), "persistentvolumes", metav1.NamespaceAll, metav1.ListOptions{LabelSelector: selector},
+	return eachPage(ctx, client.CoreV1().RESTClient(), "persistentvolumes", metav1.NamespaceAll,
+		metav1.ListOptions{LabelSelector: selector},
 		func(page *corev1.PersistentVolumeList) bool {
 			return eachItem(page.Items, f)
 		})

@@ -49,11 +49,14 @@ func Provisioner() []Rule {
 // Driver returns what an agent that serves claims of the CSI driver needs besides Provisioner in the
 // whole cluster, and what it needs in its own namespace. They equal the roles of manifests/csi.
 func Driver() (cluster, namespace []Rule) {
-	return []Rule{{"storage.k8s.io", "csinodes", "", "get"}, {"storage.k8s.io", "csidrivers", contract.CSIProvisioner, "get"}}, []Rule{
-		{"storage.k8s.io", "csistoragecapacities", "", "get list watch create update delete"},
-		{"", "pods", "", "get"},
-		Count("hostpath-provisioner-csi"),
-	}
+	return []Rule{
+			{"storage.k8s.io", "csinodes", "", "get"},
+			{"storage.k8s.io", "csidrivers", contract.CSIProvisioner, "get"},
+		}, []Rule{
+			{"storage.k8s.io", "csistoragecapacities", "", "get list watch create update delete"},
+			{"", "pods", "", "get"},
+			Count("hostpath-provisioner-csi"),
+		}
 }
 
 // Count returns what lets an agent count the agents of its DaemonSet, which has that name. It is in

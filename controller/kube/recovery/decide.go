@@ -112,9 +112,9 @@ func ofNamespace(v Volume, f Facts, o Options) string {
 	case o.ToNamespace != "", v.Cluster == o.FromCluster && v.Cluster != f.Here:
 		return ""
 	case ns.CreationTimestamp.After(made(v)):
-		return fmt.Sprintf("namespace %s was created at %s, after the volume (%s), and may be of another tenant: if it is not, use "+
-			"-n %s --to-namespace=%s", target, ns.CreationTimestamp.UTC().Format(time.RFC3339), made(v).UTC().Format(time.RFC3339),
-			target, target)
+		return fmt.Sprintf("namespace %s was created at %s, after the volume (%s), and may be of another tenant: if it "+
+			"is not, use -n %s --to-namespace=%s", target, ns.CreationTimestamp.UTC().Format(time.RFC3339),
+			made(v).UTC().Format(time.RFC3339), target, target)
 	}
 	return ""
 }
@@ -148,7 +148,8 @@ func ofPV(v Volume, f Facts, o Options) string {
 	case ref.Namespace != o.Target(v) || ref.Name != v.Claim:
 		return fmt.Sprintf("PV %s exists and is for claim %s/%s", pv.Name, ref.Namespace, ref.Name)
 	case ref.UID != "" && (f.Claim == nil || f.Claim.UID != ref.UID):
-		return fmt.Sprintf("PV %s exists and is for a claim with UID %s, which is gone: it will be Released", pv.Name, ref.UID)
+		return fmt.Sprintf("PV %s exists and is for a claim with UID %s, which is gone: it will be Released",
+			pv.Name, ref.UID)
 	}
 	return ""
 }

@@ -21,7 +21,8 @@ func CheckObjects(v Volume, node, driver, target string) error {
 	}
 	pv, claim := v.Objects.PV, v.Objects.Claim
 	switch {
-	case pv.Name != v.PVName || pv.Labels[contract.LabelNode] != contract.LabelValue(node) || pv.Annotations[contract.AnnPool] != v.PoolUUID:
+	case pv.Name != v.PVName || pv.Labels[contract.LabelNode] != contract.LabelValue(node) ||
+		pv.Annotations[contract.AnnPool] != v.PoolUUID:
 		return errors.New("the PV of the plan is not named, or not marked, as the volume's")
 	case len(pv.Finalizers)+len(pv.OwnerReferences)+len(claim.Finalizers)+len(claim.OwnerReferences) > 0:
 		return errors.New("the objects of the plan have finalizers or owners")
@@ -52,8 +53,8 @@ func isOf(s corev1.PersistentVolumeSource, driver string, v Volume) bool {
 	}
 	switch {
 	case s.CSI != nil:
-		secrets := []*corev1.SecretReference{s.CSI.ControllerPublishSecretRef, s.CSI.NodeStageSecretRef, s.CSI.NodePublishSecretRef,
-			s.CSI.ControllerExpandSecretRef, s.CSI.NodeExpandSecretRef}
+		secrets := []*corev1.SecretReference{s.CSI.ControllerPublishSecretRef, s.CSI.NodeStageSecretRef,
+			s.CSI.NodePublishSecretRef, s.CSI.ControllerExpandSecretRef, s.CSI.NodeExpandSecretRef}
 		return s == corev1.PersistentVolumeSource{CSI: s.CSI} && s.CSI.Driver == driver && s.CSI.VolumeHandle == v.Name &&
 			!slices.ContainsFunc(secrets, func(ref *corev1.SecretReference) bool { return ref != nil })
 	case s.HostPath != nil:

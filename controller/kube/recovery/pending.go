@@ -35,7 +35,8 @@ func unfit(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, oth
 	case s.VolumeMode != nil && *s.VolumeMode != corev1.PersistentVolumeFilesystem:
 		return fmt.Sprintf("its volumeMode is %s", *s.VolumeMode)
 	case contract.Bytes(claim) > contract.WholeBytes(pv.Spec.Capacity.Storage()):
-		return fmt.Sprintf("it requests %s, and the volume has %s", s.Resources.Requests.Storage(), pv.Spec.Capacity.Storage())
+		return fmt.Sprintf("it requests %s, and the volume has %s",
+			s.Resources.Requests.Storage(), pv.Spec.Capacity.Storage())
 	case s.Selector != nil:
 		return "it has a selector"
 	case s.DataSource != nil || s.DataSourceRef != nil:

@@ -37,8 +37,8 @@ func Decode(data []byte) (p Plan, err error) {
 	case err != nil:
 		return p, fmt.Errorf("the output of recover is no plan: %w", err)
 	case of.Version != Version:
-		return p, fmt.Errorf("the plan has version %d, and this program reads %d: use the kubectl-hpp of the agent's release", of.Version,
-			Version)
+		return p, fmt.Errorf("the plan has version %d, and this program reads %d: use the kubectl-hpp of the agent's "+
+			"release", of.Version, Version)
 	}
 	return p, nil
 }

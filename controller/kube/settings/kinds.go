@@ -73,8 +73,8 @@ var (
 	migrate    = oneOf(MigrateOff, MigratePlan, MigrateRun, MigrateBack, MigrateAnnotated)
 	namespaces = kind("string", "namespaces with commas between, such as "+defaultNamespaces, parseList, areNamespaces)
 	tlsVersion = kind("string", "VersionTLS10, VersionTLS11, VersionTLS12 or VersionTLS13", literally, isTLSVersion)
-	inline     = kind("string", "any, none, or pools with commas between and the largest size of each, such as scratch=1Gi,fast=any",
-		contract.ParseInlineVolumes, nil)
+	inline     = kind("string", "any, none, or pools with commas between and the largest size of each, such as "+
+		"scratch=1Gi,fast=any", contract.ParseInlineVolumes, nil)
 	address = kind("string", "an address such as :6060", parseLocal, nil)
 )
 

@@ -23,8 +23,8 @@ import (
 const path = "/validate-hostpathprovisioner-kubevirt-io-v1beta1-hostpathprovisioner"
 
 // Server returns what serves the decisions on the address, for a manager to run. Every operator does,
-// also one that does not reconcile. Connections are bounded. Each handshake reads the certificate from the cache, so that another one is served
-// without a restart. settings changes other TLS settings.
+// also one that does not reconcile. Connections are bounded. Each handshake reads the certificate from
+// the cache, so that another one is served without a restart. settings changes other TLS settings.
 func Server(address string, cache client.Reader, certificate client.ObjectKey, settings func(*tls.Config),
 	v *Validator) (manager.Runnable, error) {
 	_, text, err := net.SplitHostPort(address)

@@ -64,7 +64,8 @@ func (c Closed) String() string {
 	case c.Pool == "":
 		return fmt.Sprintf("the agent on node %s does not publish its pools: %s", c.Node, c.Why)
 	case c.Replaced:
-		return fmt.Sprintf("pool %s on node %s was open before its agent was replaced, and is not since: %s", c.Pool, c.Node, c.Why)
+		return fmt.Sprintf("pool %s on node %s was open before its agent was replaced, and is not since: %s",
+			c.Pool, c.Node, c.Why)
 	}
 	return fmt.Sprintf("pool %s is not open on node %s: %s", c.Pool, c.Node, c.Why)
 }

@@ -96,7 +96,8 @@ func (d *disputed) delay() time.Duration {
 }
 
 func keyOf(o *unstructured.Unstructured) string {
-	return o.GroupVersionKind().GroupKind().String() + " " + o.GetNamespace() + "/" + o.GetName() + " " + o.GetAnnotations()[applied]
+	return o.GroupVersionKind().GroupKind().String() + " " + o.GetNamespace() + "/" + o.GetName() + " " +
+		o.GetAnnotations()[applied]
 }
 
 // contested describes an object that is not written yet.

@@ -54,7 +54,8 @@ func (r *Reconciler) plan(ctx context.Context, w objects.Desired, have map[strin
 			step := step{name: name, pool: i, node: node, claim: claim, have: have[name]}
 			if step.blocked = claim == nil || objects.IsBlock(&claim.Spec); !step.blocked {
 				if err := r.identify(ctx, w, &s, &step, poolrecord.Holder{Pool: p.Name, Node: node.Name, Path: p.Path,
-					ClaimUID: claim.UID, Volume: cmp.Or(claim.Spec.VolumeName, known.Volume), ID: cmp.Or(node.Offered[p.Name], known.ID)}); err != nil {
+					ClaimUID: claim.UID, Volume: cmp.Or(claim.Spec.VolumeName, known.Volume),
+					ID: cmp.Or(node.Offered[p.Name], known.ID)}); err != nil {
 					return nil, err
 				}
 				step.blocked = step.blocked || claim.DeletionTimestamp != nil

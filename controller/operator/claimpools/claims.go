@@ -31,8 +31,8 @@ func (r *Reconciler) claim(ctx context.Context, p objects.Pool,
 		return nil, fmt.Sprintf("claim %s is that of a pool with the label %s=%s; give this pool another name, or "+
 			"delete the claim if its data is not needed", name, objects.PoolLabel, claim.Labels[objects.PoolLabel]), nil
 	case claim.DeletionTimestamp != nil:
-		return claim, "claim " + name + " is being deleted; its PV has the policy Retain, and the claim is made again for it as " +
-			"soon as no pod has it", nil
+		return claim, "claim " + name + " is being deleted; its PV has the policy Retain, and the claim is made " +
+			"again for it as soon as no pod has it", nil
 	case claim.Status.Phase == corev1.ClaimLost:
 		return claim, fmt.Sprintf("claim %s lost its PV %s", name, claim.Spec.VolumeName), nil
 	}

@@ -25,7 +25,8 @@ type absence struct {
 // withdraw deletes the PVs of a Node that does not exist which no claim has or had, so that no claim
 // gets one, and reports the others. It does nothing until the grace period is over. next is the time
 // until the Node is to be checked again.
-func (r *Reconciler) withdraw(ctx context.Context, name string, pvs []corev1.PersistentVolume) (next time.Duration, err error) {
+func (r *Reconciler) withdraw(ctx context.Context, name string,
+	pvs []corev1.PersistentVolume) (next time.Duration, err error) {
 	grace, err := r.Grace(ctx)
 	if err != nil {
 		return checkInterval, err
@@ -45,7 +46,8 @@ func (r *Reconciler) withdraw(ctx context.Context, name string, pvs []corev1.Per
 
 // rest returns what is left of the grace period. The period begins when this process first misses the
 // Node, and again whenever an agent of it was ready since.
-func (r *Reconciler) rest(ctx context.Context, name string, grace time.Duration) (rest time.Duration, ready bool, err error) {
+func (r *Reconciler) rest(ctx context.Context, name string,
+	grace time.Duration) (rest time.Duration, ready bool, err error) {
 	now := time.Now()
 	a, ok := r.absent[name]
 	if !ok {
@@ -97,14 +99,16 @@ func (r *Reconciler) handle(ctx context.Context, name string, agent bool) error 
 	case found.Answer == identity.Unclear:
 		return r.report(ctx, pv, found.Why)
 	case h.Hostname == "":
-		return r.report(ctx, pv, fmt.Sprintf("node %s does not exist any more, and the PV requires no hostname, so whether another "+
-			"node has the disk is not known", h.Node))
+		return r.report(ctx, pv, fmt.Sprintf("node %s does not exist any more, and the PV requires no hostname, so "+
+			"whether another node has the disk is not known", h.Node))
 	case !identity.DiskIsFree(pv):
-		return r.report(ctx, pv, fmt.Sprintf("node %s does not exist any more, and it had the disk of this PV: have the machine "+
-			"register under this name, and confirm the disk with the command that disks inspect prints there", h.Node))
+		return r.report(ctx, pv, fmt.Sprintf("node %s does not exist any more, and it had the disk of this PV: have "+
+			"the machine register under this name, and confirm the disk with the command that disks inspect prints "+
+			"there", h.Node))
 	}
-	r.Events.Note(ctx, events.PV(pv), "withdrawn", events.DeviceWithdrawn, fmt.Sprintf("the PV is withdrawn: node %s does not exist "+
-		"any more, and no claim had the disk. It is offered again if the node comes back", h.Node))
+	r.Events.Note(ctx, events.PV(pv), "withdrawn", events.DeviceWithdrawn,
+		fmt.Sprintf("the PV is withdrawn: node %s does not exist any more, and no claim had the disk. It is "+
+			"offered again if the node comes back", h.Node))
 	return ignoreMoved(r.Live.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, live.Unchanged(pv)))
 }
 

@@ -34,13 +34,15 @@ type written struct {
 //
 // wait is how long the patch has to wait because another program reverted the last one, 0 if it does
 // not. keep writes nothing to a PV that is being deleted.
-func (r *Reconciler) keep(ctx context.Context, pv *corev1.PersistentVolume, node *metav1.PartialObjectMetadata) (wait time.Duration, err error) {
+func (r *Reconciler) keep(ctx context.Context, pv *corev1.PersistentVolume,
+	node *metav1.PartialObjectMetadata) (wait time.Duration, err error) {
 	if pv.DeletionTimestamp != nil {
 		return 0, nil
 	}
 	meta, notes, uid := map[string]any{}, map[string]any{}, identity.DiskNodeUID(pv)
 	if identity.DiskOwner(pv) != "" {
-		meta["ownerReferences"] = slices.DeleteFunc(slices.Clone(pv.OwnerReferences), func(o metav1.OwnerReference) bool { return o.Kind == "Node" })
+		meta["ownerReferences"] = slices.DeleteFunc(slices.Clone(pv.OwnerReferences),
+			func(o metav1.OwnerReference) bool { return o.Kind == "Node" })
 		notes[contract.AnnNodeUID] = uid
 	}
 	if node != nil && uid != "" && string(node.UID) == uid {
@@ -59,9 +61,10 @@ func (r *Reconciler) keep(ctx context.Context, pv *corev1.PersistentVolume, node
 	change := fmt.Sprint(notes)
 	last, repeated := r.wrote[pv.UID]
 	if repeated = repeated && last.change == change; repeated {
-		r.Events.Warn(ctx, events.PV(pv), "reverted", events.DeviceError, fmt.Sprintf("the Node owned the PV, or the PV had no mark "+
-			"of this cluster; the operator corrected that, and a webhook or another program reverted it. Kubernetes deletes a PV "+
-			"that a Node owns with the Node object: stop the program that writes %s, such as local-pv-provisioner", pv.Name))
+		r.Events.Warn(ctx, events.PV(pv), "reverted", events.DeviceError,
+			fmt.Sprintf("the Node owned the PV, or the PV had no mark of this cluster; the operator corrected "+
+				"that, and a webhook or another program reverted it. Kubernetes deletes a PV that a Node owns with the "+
+				"Node object: stop the program that writes %s, such as local-pv-provisioner", pv.Name))
 		if wait = min(checkInterval<<min(last.times, 10), longest) - time.Since(last.at); wait > 0 {
 			return wait, nil
 		}

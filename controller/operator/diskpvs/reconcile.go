@@ -51,7 +51,8 @@ const byLabel = "disk"
 // Register has the manager run the reconciler while it leads. Requests have the label of a node.
 func (r *Reconciler) Register(mgr ctrl.Manager) error {
 	r.absent, r.wrote = map[string]absence{}, map[types.UID]written{}
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.PersistentVolume{}, byLabel, labelOf); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.PersistentVolume{},
+		byLabel, labelOf); err != nil {
 		return err
 	}
 	requests := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) (all []reconcile.Request) {
@@ -100,7 +101,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{RequeueAfter: next}, errors.Join(failed...)
 	}
 	next, err = r.withdraw(ctx, req.Name, pvs.Items)
-	return reconcile.Result{RequeueAfter: min(next, checkInterval)}, errors.Join(append(failed, err)...) // the grace may change
+	// The grace may change.
+	return reconcile.Result{RequeueAfter: min(next, checkInterval)}, errors.Join(append(failed, err)...)
 }
 
 // cachedNode returns the metadata of the Node of that name, nil if there is none.

@@ -162,7 +162,8 @@ func (r *Reconciler) unmountPools(ctx context.Context,
 	if err != nil {
 		return "", false, err
 	}
-	found, err := r.claimPools(cr, record, secrets).Reconcile(ctx, objects.Desired{Settled: true, Deleted: true, Forced: forced})
+	found, err := r.claimPools(cr, record, secrets).Reconcile(ctx,
+		objects.Desired{Settled: true, Deleted: true, Forced: forced})
 	held = len(found.Kept) > 0
 	switch {
 	case err != nil, len(found.Left) == 0 && (held || cr.Annotations[forceAnnotation] == "true"):

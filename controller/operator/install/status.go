@@ -31,7 +31,8 @@ func (r *Reconciler) judge(cr *v1beta1.HostPathProvisioner, l plan, a agents) v1
 	}
 	status.StoragePoolStatuses = l.statuses(a)
 	v := verdictOf(status, l, a, ready)
-	if replaced := slices.DeleteFunc(a.closed(l), func(c agentstatus.Closed) bool { return !c.Replaced }); len(replaced) > 0 && a.Rolling {
+	if replaced := slices.DeleteFunc(a.closed(l),
+		func(c agentstatus.Closed) bool { return !c.Replaced }); len(replaced) > 0 && a.Rolling {
 		v.message += "; " + texts(replaced)
 	}
 	if len(l.without) > 0 {

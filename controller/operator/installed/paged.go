@@ -36,15 +36,17 @@ func (p paged) List(ctx context.Context, list client.ObjectList, opts ...client.
 			return page.Items, page.ListMeta, err
 		})
 	case *corev1.PersistentVolumeList:
-		return pagesInto(request, &l.Items, &l.ListMeta, func(m metav1.ListOptions) ([]corev1.PersistentVolume, metav1.ListMeta, error) {
-			page, err := live.Page[corev1.PersistentVolumeList](ctx, core, "persistentvolumes", "", m)
-			return page.Items, page.ListMeta, err
-		})
+		return pagesInto(request, &l.Items, &l.ListMeta,
+			func(m metav1.ListOptions) ([]corev1.PersistentVolume, metav1.ListMeta, error) {
+				page, err := live.Page[corev1.PersistentVolumeList](ctx, core, "persistentvolumes", "", m)
+				return page.Items, page.ListMeta, err
+			})
 	case *corev1.PersistentVolumeClaimList:
-		return pagesInto(request, &l.Items, &l.ListMeta, func(m metav1.ListOptions) ([]corev1.PersistentVolumeClaim, metav1.ListMeta, error) {
-			page, err := live.Page[corev1.PersistentVolumeClaimList](ctx, core, "persistentvolumeclaims", o.Namespace, m)
-			return page.Items, page.ListMeta, err
-		})
+		return pagesInto(request, &l.Items, &l.ListMeta,
+			func(m metav1.ListOptions) ([]corev1.PersistentVolumeClaim, metav1.ListMeta, error) {
+				page, err := live.Page[corev1.PersistentVolumeClaimList](ctx, core, "persistentvolumeclaims", o.Namespace, m)
+				return page.Items, page.ListMeta, err
+			})
 	case *corev1.EventList:
 		return pagesInto(request, &l.Items, &l.ListMeta, func(m metav1.ListOptions) ([]corev1.Event, metav1.ListMeta, error) {
 			page, err := live.Page[corev1.EventList](ctx, core, "events", o.Namespace, m)

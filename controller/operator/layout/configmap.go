@@ -49,9 +49,10 @@ var (
 // answers has the answer of each setting of the ConfigMap. Defaults that only do less are enough for
 // the others.
 var answers = map[string]answer{
-	graceKey:            {until: "no volume of a lost node is given up"},
-	"PV_RECLAIM_POLICY": {until: "new volumes have the policy Retain", set: map[string]string{"PV_RECLAIM_POLICY": "Retain"}},
-	"HPP_ORPHANS":       onlyTold, "HPP_ORPHAN_GRACE": onlyTold,
+	graceKey: {until: "no volume of a lost node is given up"},
+	"PV_RECLAIM_POLICY": {until: "new volumes have the policy Retain",
+		set: map[string]string{"PV_RECLAIM_POLICY": "Retain"}},
+	"HPP_ORPHANS": onlyTold, "HPP_ORPHAN_GRACE": onlyTold,
 	settings.KubeletDir: unchanged, "HPP_RESERVE": unchanged, "HPP_DIRECTORY_MODE": unchanged,
 	"HPP_SELINUX_LABEL":  unchanged,
 	"HPP_INLINE_VOLUMES": {until: "pods get no new inline volumes", set: map[string]string{"HPP_INLINE_VOLUMES": "none"}},

@@ -133,7 +133,8 @@ func (r *Reconciler) opens(ctx context.Context, agent *corev1.Pod, at place) (bo
 		return agent != nil, nil
 	}
 	var all storagev1.CSIStorageCapacityList
-	if err := r.Cache.List(ctx, &all, client.InNamespace(r.Namespace), client.MatchingFields{byNode: at.node}); err != nil {
+	if err := r.Cache.List(ctx, &all, client.InNamespace(r.Namespace),
+		client.MatchingFields{byNode: at.node}); err != nil {
 		return false, err
 	}
 	for _, o := range all.Items {
@@ -147,7 +148,8 @@ func (r *Reconciler) opens(ctx context.Context, agent *corev1.Pod, at place) (bo
 		if now == nil {
 			continue
 		}
-		if pools, node, ok := contract.PoolsOf(now); ok && node == at.node && pools.Pod == agent.Name && pools.Opens(at.pool) {
+		if pools, node, ok := contract.PoolsOf(now); ok && node == at.node && pools.Pod == agent.Name &&
+			pools.Opens(at.pool) {
 			return true, nil
 		}
 	}
@@ -158,7 +160,8 @@ func (r *Reconciler) opens(ctx context.Context, agent *corev1.Pod, at place) (bo
 // pool open, according to the cache; "" if there is none.
 func (r *Reconciler) publishing(ctx context.Context, at place) (string, error) {
 	var all storagev1.CSIStorageCapacityList
-	if err := r.Cache.List(ctx, &all, client.InNamespace(r.Namespace), client.MatchingFields{byPool: at.pool}); err != nil {
+	if err := r.Cache.List(ctx, &all, client.InNamespace(r.Namespace),
+		client.MatchingFields{byPool: at.pool}); err != nil {
 		return "", err
 	}
 	for i := range all.Items {

@@ -76,8 +76,8 @@ func (r *Record) readShard(ctx context.Context, i int) error {
 	}
 	s.object, s.found = have, true
 	if err := json.Unmarshal([]byte(have.Data[key]), &s.holders); err != nil {
-		return fmt.Errorf("ConfigMap %s: %s: %w; restore it, or delete it, and the operator makes it again from the Deployments",
-			s.object.Name, key, err)
+		return fmt.Errorf("ConfigMap %s: %s: %w; restore it, or delete it, and the operator makes it again from "+
+			"the Deployments", s.object.Name, key, err)
 	}
 	r.shards[i] = s
 	return nil

@@ -106,8 +106,8 @@ func (r *Reconciler) absent(ctx context.Context, p place, provisioner string) (a
 		}
 	}
 	if others && name == "" {
-		return absence{topicNotServed, fmt.Sprintf("the agent on node %s serves no claims of provisioner %s, so this claim waits: "+
-			"its HostPathProvisioner has storagePools; create the claim again with a class of provisioner %s",
+		return absence{topicNotServed, fmt.Sprintf("the agent on node %s serves no claims of provisioner %s, so this "+
+			"claim waits: its HostPathProvisioner has storagePools; create the claim again with a class of provisioner %s",
 			p.node, provisioner, contract.CSIProvisioner)}, nil
 	}
 	if name != "" {

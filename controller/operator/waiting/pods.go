@@ -37,7 +37,8 @@ type namespacePods struct {
 // checkPod records that no scheduler will choose a node for the claim, because its pod names one by
 // spec.nodeName and so is not scheduled. It lists the pods of the claim's namespace, a page at a
 // time and once in ten minutes for all of its claims.
-func (r *Reconciler) checkPod(ctx context.Context, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) error {
+func (r *Reconciler) checkPod(ctx context.Context, claim *corev1.PersistentVolumeClaim,
+	sc *storagev1.StorageClass) error {
 	pods := r.podsOf(ctx, claim.Namespace)
 	if pods.node[claim.Name] == "" {
 		return nil

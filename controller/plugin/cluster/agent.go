@@ -161,8 +161,8 @@ const unmarked = "no agent that this plugin knows: another program, or an agent 
 // rootless is about a pod with the marks of an agent and without a directory of its node. Tenants may set
 // labels, annotations and owners of their pods, and a command of theirs would answer for the node; where
 // they may mount directories of nodes, they are root there anyway.
-const rootless = "no agent that this plugin knows: it has no directory of its node (hostPath), as each agent has, so no " +
-	"command is run in it"
+const rootless = "no agent that this plugin knows: it has no directory of its node (hostPath), as each agent " +
+	"has, so no command is run in it"
 
 // ofNode reports whether a pod has a directory of its node.
 func ofNode(pod *corev1.PodSpec) bool {

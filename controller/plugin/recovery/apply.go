@@ -54,11 +54,13 @@ func (r *Recovery) apply(ctx context.Context, it *Volume) error {
 	case now.Verdict == recovery.There:
 		return nil
 	case now != it.Finding:
-		return fmt.Errorf("something changed since the plan was made: it is %s now: %s", now.Verdict, cmp.Or(now.Why, "see it again"))
+		return fmt.Errorf("something changed since the plan was made: it is %s now: %s",
+			now.Verdict, cmp.Or(now.Why, "see it again"))
 	}
 	switch it.ClaimWrite {
 	case recovery.CreateClaim:
-		claim, err = r.Client.CoreV1().PersistentVolumeClaims(r.Target(it.Volume)).Create(ctx, it.Objects.Claim, metav1.CreateOptions{})
+		claim, err = r.Client.CoreV1().PersistentVolumeClaims(r.Target(it.Volume)).Create(ctx, it.Objects.Claim,
+			metav1.CreateOptions{})
 	case recovery.NameVolume:
 		claim, err = r.nameVolume(ctx, claim, it.PVName)
 	}
@@ -66,8 +68,8 @@ func (r *Recovery) apply(ctx context.Context, it *Volume) error {
 	case err != nil:
 		return fmt.Errorf("claim %s/%s: %w", r.Target(it.Volume), it.Claim, err)
 	case claim.Spec.VolumeName != it.PVName:
-		return fmt.Errorf("claim %s/%s: a webhook or another program changed spec.volumeName to %q", claim.Namespace, claim.Name,
-			claim.Spec.VolumeName)
+		return fmt.Errorf("claim %s/%s: a webhook or another program changed spec.volumeName to %q",
+			claim.Namespace, claim.Name, claim.Spec.VolumeName)
 	case !it.PVWrite:
 		return nil
 	}
@@ -84,7 +86,8 @@ func (r *Recovery) apply(ctx context.Context, it *Volume) error {
 }
 
 // nameVolume has a claim that waits get the PV, unless the claim was written since it was read.
-func (r *Recovery) nameVolume(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv string) (*corev1.PersistentVolumeClaim, error) {
+func (r *Recovery) nameVolume(ctx context.Context, claim *corev1.PersistentVolumeClaim,
+	pv string) (*corev1.PersistentVolumeClaim, error) {
 	if claim == nil {
 		return nil, apierrors.NewNotFound(corev1.Resource("persistentvolumeclaims"), "")
 	}
@@ -92,5 +95,6 @@ func (r *Recovery) nameVolume(ctx context.Context, claim *corev1.PersistentVolum
 	if err != nil {
 		return nil, err
 	}
-	return r.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Patch(ctx, claim.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return r.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Patch(ctx, claim.Name, types.MergePatchType, patch,
+		metav1.PatchOptions{})
 }

@@ -42,7 +42,8 @@ func (r *Recovery) Wait(ctx context.Context, all []*Volume) {
 		case <-ctx.Done():
 			for _, it := range all {
 				if it.Verdict == recovery.Made && it.Failed == "" && !it.Bound {
-					it.Failed = fmt.Sprintf("PV %s and its claim are written, and not Bound yet: kubectl describe the claim (%v)", it.PVName, last)
+					it.Failed = fmt.Sprintf("PV %s and its claim are written, and not Bound yet: kubectl describe the claim (%v)",
+						it.PVName, last)
 				}
 			}
 			return
@@ -53,11 +54,13 @@ func (r *Recovery) Wait(ctx context.Context, all []*Volume) {
 
 func (r *Recovery) bound(ctx context.Context, it *Volume) (bool, error) {
 	pv, claim, err := r.pair(ctx, it)
-	return err == nil && recovery.IsBound(it.Volume, recovery.Facts{PV: pv, Claim: claim}) && claim.Status.Phase == corev1.ClaimBound, err
+	return err == nil && recovery.IsBound(it.Volume, recovery.Facts{PV: pv, Claim: claim}) &&
+		claim.Status.Phase == corev1.ClaimBound, err
 }
 
 // pair reads PV and claim of a volume. Either is nil if it is gone.
-func (r *Recovery) pair(ctx context.Context, it *Volume) (*corev1.PersistentVolume, *corev1.PersistentVolumeClaim, error) {
+func (r *Recovery) pair(ctx context.Context,
+	it *Volume) (*corev1.PersistentVolume, *corev1.PersistentVolumeClaim, error) {
 	pv, err := live.PV(ctx, r.Client, it.PVName)
 	if err != nil {
 		return nil, nil, err
@@ -70,7 +73,8 @@ func (r *Recovery) pair(ctx context.Context, it *Volume) (*corev1.PersistentVolu
 // ask returns the plans of the agents again: an agent must have recorded the claim before its PV may
 // delete the volume. It returns how many PVs still wait for that when the context ends; a later run
 // goes on. The operator does the same.
-func (r *Recovery) Policies(ctx context.Context, all []*Volume, ask func(context.Context) []agents.Planned) (waiting int) {
+func (r *Recovery) Policies(ctx context.Context, all []*Volume,
+	ask func(context.Context) []agents.Planned) (waiting int) {
 	for {
 		waiting = 0
 		var recorded []recovery.Volume
@@ -113,7 +117,8 @@ func (r *Recovery) noted(ctx context.Context, it *Volume) bool {
 	}
 	pv, err := live.PV(ctx, r.Client, it.PVName)
 	return err == nil && pv != nil && pv.Annotations[contract.AnnFormerPolicy] != "" &&
-		pv.Annotations[contract.AnnGivenUp] == "" && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
+		pv.Annotations[contract.AnnGivenUp] == "" &&
+		pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
 }
 
 // policy gives a PV its policy back. done is false if the agent has not recorded the claim yet.
@@ -131,7 +136,8 @@ func (r *Recovery) policy(ctx context.Context, it *Volume, recorded []recovery.V
 	if !slices.Contains(pv.Finalizers, contract.Finalizer) {
 		meta["finalizers"] = append(slices.Clone(pv.Finalizers), contract.Finalizer) // the PV outlives its volume
 	}
-	err = live.PatchPV(ctx, r.Client, pv, meta, map[string]any{"persistentVolumeReclaimPolicy": due}, metav1.PatchOptions{})
+	err = live.PatchPV(ctx, r.Client, pv, meta, map[string]any{"persistentVolumeReclaimPolicy": due},
+		metav1.PatchOptions{})
 	switch {
 	case err == nil:
 		return true, nil

@@ -46,15 +46,16 @@ type Volume struct {
 func (r *Recovery) Trusted(ctx context.Context, a cluster.Agent) string {
 	account := "system:serviceaccount:" + a.Namespace + ":" + a.ServiceAccount
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: account,
-		Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + a.Namespace, "system:authenticated"},
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + a.Namespace,
+			"system:authenticated"},
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "create", Resource: "persistentvolumes"}}}
 	answer, err := r.Client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 	switch {
 	case err != nil:
 		return fmt.Sprintf("it is not known whether its plan can be trusted: create subjectaccessreviews: %v", err)
 	case !answer.Status.Allowed:
-		return fmt.Sprintf("its plan is not trusted: account %s may not create PVs, so the pod %s/%s is no agent that makes them", account,
-			a.Namespace, a.Pod)
+		return fmt.Sprintf("its plan is not trusted: account %s may not create PVs, so the pod %s/%s is no agent that "+
+			"makes them", account, a.Namespace, a.Pod)
 	}
 	return ""
 }
@@ -189,8 +190,9 @@ func leaveTwins(all []*Volume) {
 			if other == v {
 				other = twins[1]
 			}
-			v.Finding = recovery.Finding{Verdict: recovery.Left, Why: fmt.Sprintf("volume %s in %s on node %s is of %s, too: apply what "+
-				"`orphans show` prints for the one that is wanted", other.Name, other.Pool, other.Node, name)}
+			v.Finding = recovery.Finding{Verdict: recovery.Left,
+				Why: fmt.Sprintf("volume %s in %s on node %s is of %s, too: apply what `orphans show` prints for "+
+					"the one that is wanted", other.Name, other.Pool, other.Node, name)}
 			v.Notes = nil
 		}
 	}
@@ -208,13 +210,15 @@ func (r *Recovery) withoutVolume(s *scene, plans []agents.Planned, known map[str
 	for _, pv := range s.pvs {
 		pool, ref := pv.Annotations[contract.AnnPool], pv.Spec.ClaimRef
 		node, read := nodes[pool]
-		if !read || !identity.Provisioned(pv) || pv.DeletionTimestamp != nil || ref == nil || r.Namespace != "" && ref.Namespace != r.Namespace ||
-			known[pool+"/"+recovery.DirectoryOf(pv)] {
+		if !read || !identity.Provisioned(pv) || pv.DeletionTimestamp != nil || ref == nil ||
+			r.Namespace != "" && ref.Namespace != r.Namespace || known[pool+"/"+recovery.DirectoryOf(pv)] {
 			continue
 		}
-		v := recovery.Volume{PoolUUID: pool, Name: recovery.DirectoryOf(pv), PVName: pv.Name, Namespace: ref.Namespace, Claim: ref.Name,
-			Finding: recovery.Finding{Verdict: recovery.Left, Why: fmt.Sprintf("PV %s is %s, and its pool has no such volume: it was "+
-				"deleted, such as after the backup from which etcd was restored", pv.Name, pv.Status.Phase)}}
+		v := recovery.Volume{PoolUUID: pool, Name: recovery.DirectoryOf(pv), PVName: pv.Name, Namespace: ref.Namespace,
+			Claim: ref.Name,
+			Finding: recovery.Finding{Verdict: recovery.Left,
+				Why: fmt.Sprintf("PV %s is %s, and its pool has no such volume: it was deleted, such as after "+
+					"the backup from which etcd was restored", pv.Name, pv.Status.Phase)}}
 		all = append(all, &Volume{Node: node, Volume: v})
 	}
 	slices.SortFunc(all, func(a, b *Volume) int { return cmp.Compare(a.PVName, b.PVName) })

@@ -120,7 +120,8 @@ func (p *Pass) patch(ctx context.Context, d *appsv1.Deployment, change map[strin
 // and not get them.
 func (p *Pass) exists(ctx context.Context, h Retired) (bool, error) {
 	var all appsv1.DeploymentList
-	err := p.Live.List(ctx, &all, client.InNamespace(p.Namespace), client.MatchingLabels{objects.PoolLabel: objects.LabelOf(h.Pool)})
+	err := p.Live.List(ctx, &all, client.InNamespace(p.Namespace),
+		client.MatchingLabels{objects.PoolLabel: objects.LabelOf(h.Pool)})
 	if err != nil {
 		return false, fmt.Errorf("list the Deployments of pool %s: %w", h.Pool, err)
 	}

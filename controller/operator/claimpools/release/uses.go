@@ -82,7 +82,8 @@ func (p *Pass) MayEnd(ctx context.Context, h poolrecord.Holder, node *corev1.Nod
 func (p *Pass) open(ctx context.Context, h poolrecord.Holder) (why string, used bool, err error) {
 	for _, pool := range p.snapshot.published[h.Node].Pools {
 		if pool.Open && pool.Path == h.Path {
-			return fmt.Sprintf("node %s does not exist, and its agent may still have pool %s open", h.Node, pool.Name), false, nil
+			return fmt.Sprintf("node %s does not exist, and its agent may still have pool %s open",
+				h.Node, pool.Name), false, nil
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.snapshot.published)) {

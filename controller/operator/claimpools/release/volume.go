@@ -71,10 +71,12 @@ func (p *Pass) restore(ctx context.Context, name string, h poolrecord.Holder) er
 		return client.IgnoreNotFound(err)
 	}
 	spec := map[string]any{}
-	if pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain && pv.Annotations[contract.AnnPoolPolicy] != "" {
+	if pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain &&
+		pv.Annotations[contract.AnnPoolPolicy] != "" {
 		spec["persistentVolumeReclaimPolicy"] = pv.Annotations[contract.AnnPoolPolicy]
 	}
-	return p.patchPV(ctx, pv, map[string]any{"annotations": map[string]any{contract.AnnPoolPolicy: nil, contract.AnnHeldPool: nil}}, spec)
+	return p.patchPV(ctx, pv, map[string]any{
+		"annotations": map[string]any{contract.AnnPoolPolicy: nil, contract.AnnHeldPool: nil}}, spec)
 }
 
 // volume reads the holder's PV from the API server, nil if there is none, or none is recorded.
