@@ -27,8 +27,8 @@ export CGO_ENABLED := 0
 # Otherwise every program with the race detector, such as the tests of a package, sleeps a second before it ends.
 export GORACE ?= atexit_sleep_ms=100
 
-.PHONY: help build test test-full test-help test-stale test-unit fuzz torture simulate torture-power \
-  power bench lint lint-fast lint-format lint-go lint-shell vulncheck measure image push release deploy demo demo-disks demo-blank-disks \
+.PHONY: help build test test-full test-help test-stale test-unit fuzz torture simulate conformance \
+  torture-power power bench lint lint-fast lint-format lint-go lint-shell vulncheck measure image push release deploy demo demo-disks demo-blank-disks \
   demo-single-node demo-local-path demo-operator demo-recover bin/cluster cluster-up cluster-sync cluster-down clean
 
 help: ## list the targets
@@ -57,7 +57,7 @@ test-unit: ## every unit test; no root, no cluster
 	@e2e/packages.sh @unit
 	go test ./...
 	@# -count=1: the cache of results does not see the files of the main module.
-	cd e2e && go test -count=1 ./cluster/... ./cmd/... ./proof/... ./torture/... ./bench/...
+	cd e2e && go test -count=1 ./cluster/... ./cmd/... ./proof/... ./torture/... ./bench/... ./conformance/...
 
 fuzz: FUZZTIME ?= 60s
 fuzz: ## every fuzz target for FUZZTIME=60s
@@ -71,6 +71,10 @@ torture: ## kill agents and the API server while volumes are used; MINUTES=5, SE
 simulate: ## clusters on invented time, by random seeds; MINUTES=5, SEED=, or WORDS=FILE to replay one
 	@SIMULATE_MINUTES=$(MINUTES) SIMULATE_SEED=$(SEED) SIMULATE_WORDS=$(abspath $(WORDS)) \
 	  go test -count=1 -v -timeout 24h -run 'TestSimulate$$|TestRawDisks$$' ./controller/simulation
+
+conformance: ## the storage tests of Kubernetes on two real nodes; FULL=1 adds slow and serial ones, K8S_VERSION=v1.34.4
+	@e2e/packages.sh @cluster @disk
+	cd e2e && go test -count=1 -v -timeout 4h -run 'TestConformance$$' ./nodes
 
 torture-power: ## cut the power of a virtual machine while volumes are used; POWER_ROUNDS=20
 	@e2e/packages.sh @disk @vm

@@ -125,14 +125,15 @@ func (n *Node) writeConfig() error {
 
 // startNamespace starts a process that only holds the node's mount namespace. Mounts in it do not
 // propagate to the host. Inside, all mounts are shared, as containers with bidirectional mounts
-// need it.
+// need it, and /proc/1 is the process itself: the storage tests of Kubernetes enter the namespace of
+// process 1, which on a machine of its own is the node's.
 func (n *Node) startNamespace(ctx context.Context) error {
 	ready := filepath.Join(n.dir, "namespace-ready")
 	script := []string{"set -e", "mount --make-rprivate /"}
 	for _, p := range nodePaths {
 		script = append(script, fmt.Sprintf("mount --bind '%s' '%s'", filepath.Join(n.dir, p.host), p.inside))
 	}
-	script = append(script, "mount --make-rshared /", fmt.Sprintf("touch '%s'", ready), "exec sleep infinity")
+	script = append(script, "mount --bind /proc/$$ /proc/1", "mount --make-rshared /", fmt.Sprintf("touch '%s'", ready), "exec sleep infinity")
 	p := n.process("namespace")
 	attr := &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	if err := p.Start(true, attr, "sh", "-c", strings.Join(script, "\n")); err != nil {
