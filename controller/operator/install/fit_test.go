@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	quantity "k8s.io/apimachinery/pkg/api/resource"
@@ -65,12 +64,8 @@ func TestLargeStatus(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.warned("")
-		began := time.Now()
 		if err := w.r.writeStatus(t.Context(), cr, w.r.judge(cr, row, a)); err != nil {
 			t.Fatal(err)
-		}
-		if took := time.Since(began); took > 20*time.Second {
-			t.Errorf("%s: the status took %s", name, took)
 		}
 		if err := w.c.Get(t.Context(), client.ObjectKey{Name: "hpp"}, cr); err != nil {
 			t.Fatal(err)
