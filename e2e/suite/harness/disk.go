@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -94,7 +95,7 @@ func (s *Scene) Children(dir string) []string {
 }
 
 // Tree describes everything below a directory: every path with its mode and, for a file, its
-// content.
+// content. What agents note in records in their own time is left out; see withoutLate.
 func (s *Scene) Tree(dir string) string {
 	s.Helper()
 	var text strings.Builder
@@ -109,12 +110,31 @@ func (s *Scene) Tree(dir string) string {
 		var data []byte
 		if info.Mode().IsRegular() {
 			data, err = os.ReadFile(path)
+			data = withoutLate(path, data)
 		}
 		fmt.Fprintf(&text, "%s %s %s\n", path, info.Mode(), data)
 		return err
 	})
 	s.must("walk", err)
 	return text.String()
+}
+
+// withoutLate returns the content of a file without what agents write with the next purge, whenever that
+// is: in a record, the key claim (row B4 of docs/on-disk-format.md).
+func withoutLate(path string, data []byte) []byte {
+	if filepath.Base(filepath.Dir(path)) != "records" {
+		return data
+	}
+	var record map[string]json.RawMessage
+	if json.Unmarshal(data, &record) != nil {
+		return data
+	}
+	delete(record, "claim")
+	rest, err := json.Marshal(record) // sorts the keys
+	if err != nil {
+		return data
+	}
+	return rest
 }
 
 // Exists returns nil if the path exists.
