@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -124,10 +123,7 @@ func (p *PVs) patchMeta(ctx context.Context, pv *corev1.PersistentVolume, field 
 		return err
 	}
 	_, err = p.Client.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
-	}
-	return err
+	return live.IgnoreMoved(err)
 }
 
 // checkUnlabelled returns nil if a PV without the node label may get it: the PV is valid,

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
@@ -110,6 +111,35 @@ func Cluster(ctx context.Context, client kubernetes.Interface) (string, error) {
 func Unchanged(o metav1.Object) metav1.DeleteOptions {
 	uid, version := o.GetUID(), o.GetResourceVersion()
 	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}}
+}
+
+// IgnoreMoved returns nil for the error of a write to an object that changed or is gone: the watch
+// brings the change.
+func IgnoreMoved(err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// NodeWithHostname returns the name of a Node with that hostname label, "" if there is none or the
+// hostname is "". The error is an Unanswered, or says that no label can have the value.
+func NodeWithHostname(ctx context.Context, c kubernetes.Interface, hostname string) (string, error) {
+	if hostname == "" {
+		return "", nil
+	}
+	selector, err := labels.ValidatedSelectorFromSet(labels.Set{corev1.LabelHostname: hostname})
+	if err != nil {
+		return "", err
+	}
+	named, err := c.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: selector.String(), Limit: 1})
+	if err != nil {
+		return "", Unanswered{Request: "list nodes with hostname " + hostname, Err: err}
+	}
+	if len(named.Items) == 0 {
+		return "", nil
+	}
+	return named.Items[0].Name, nil
 }
 
 // UnchangedPatch returns a merge patch that changes fields of an object's metadata and spec, as the

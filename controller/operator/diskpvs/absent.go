@@ -7,8 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
@@ -90,7 +88,7 @@ func (r *Reconciler) handle(ctx context.Context, name string, agent bool) error 
 	if node != nil || err != nil {
 		return err // the agent of that Node handles the PV
 	}
-	if f.HostnameAt, err = r.withHostname(ctx, h.Hostname); err != nil {
+	if f.HostnameAt, err = live.NodeWithHostname(ctx, r.Live, h.Hostname); err != nil {
 		return err
 	}
 	switch _, found := identity.NodeGone(f); {
@@ -109,26 +107,7 @@ func (r *Reconciler) handle(ctx context.Context, name string, agent bool) error 
 	r.Events.Note(ctx, events.PV(pv), "withdrawn", events.DeviceWithdrawn,
 		fmt.Sprintf("the PV is withdrawn: node %s does not exist any more, and no claim had the disk. It is "+
 			"offered again if the node comes back", h.Node))
-	return ignoreMoved(r.Live.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, live.Unchanged(pv)))
-}
-
-// withHostname returns the name of a Node with that hostname label, "" if there is none.
-func (r *Reconciler) withHostname(ctx context.Context, hostname string) (string, error) {
-	if hostname == "" {
-		return "", nil
-	}
-	selector, err := labels.ValidatedSelectorFromSet(labels.Set{corev1.LabelHostname: hostname})
-	if err != nil {
-		return "", err
-	}
-	named, err := r.Live.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: selector.String(), Limit: 1})
-	if err != nil {
-		return "", live.Unanswered{Request: "list nodes with hostname " + hostname, Err: err}
-	}
-	if len(named.Items) == 0 {
-		return "", nil
-	}
-	return named.Items[0].Name, nil
+	return live.IgnoreMoved(r.Live.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, live.Unchanged(pv)))
 }
 
 // report records on the PV, and on its claim, why the disk cannot be used, and the commands that give

@@ -70,7 +70,7 @@ func (r *Reconciler) keep(ctx context.Context, pv *corev1.PersistentVolume,
 		}
 	}
 	if err := live.PatchPV(ctx, r.Live, pv, meta, nil, metav1.PatchOptions{}); err != nil {
-		return 0, ignoreMoved(err)
+		return 0, live.IgnoreMoved(err)
 	}
 	now := written{change: change, at: time.Now()}
 	if repeated {

@@ -117,12 +117,3 @@ func (r *Reconciler) cachedNode(ctx context.Context, name string) (*metav1.Parti
 	}
 	return node, nil
 }
-
-// ignoreMoved returns nil for the error of a write to an object that changed or is gone: the watch
-// brings the change.
-func ignoreMoved(err error) error {
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
-	}
-	return err
-}

@@ -18,6 +18,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
 	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
@@ -129,11 +130,7 @@ func (r *Reconciler) agentsThatEnd(ctx context.Context) (nodes []string, err err
 func (r *Reconciler) removeFinalizer(ctx context.Context, cr *v1beta1.HostPathProvisioner) error {
 	before := cr.DeepCopy()
 	controllerutil.RemoveFinalizer(cr, finalizer)
-	err := r.Client.Patch(ctx, cr, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
+	return live.IgnoreMoved(r.Client.Patch(ctx, cr, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 }
 
 // waitForVolumes keeps the agents, and names the volumes in the conditions. A webhook that cannot

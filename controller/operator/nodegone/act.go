@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -122,18 +121,9 @@ func (r *Reconciler) collect(ctx context.Context, node string, all []storagev1.C
 	for i := range all {
 		o := &all[i]
 		err := r.Live.StorageV1().CSIStorageCapacities(o.Namespace).Delete(ctx, o.Name, live.Unchanged(o))
-		if err = ignoreMoved(err); err != nil {
+		if err = live.IgnoreMoved(err); err != nil {
 			errs = append(errs, fmt.Errorf("delete capacity object %s: %w", o.Name, err))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// ignoreMoved returns nil for the error of a write to an object that changed or is gone: the watch
-// brings the change.
-func ignoreMoved(err error) error {
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
-	}
-	return err
 }

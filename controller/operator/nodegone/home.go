@@ -6,8 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
@@ -75,7 +73,7 @@ func (r *Reconciler) read(ctx context.Context, at place) (f identity.NodeFacts, 
 		return f, err
 	}
 	f.Agent = agent != nil
-	if f.HostnameAt, err = r.withHostname(ctx, at.hostname); err != nil {
+	if f.HostnameAt, err = live.NodeWithHostname(ctx, r.Live, at.hostname); err != nil {
 		return f, err
 	}
 	f.PoolAt, err = r.withPool(ctx, at)
@@ -89,26 +87,6 @@ func (r *Reconciler) thisCluster(ctx context.Context) (string, error) {
 		r.cluster, err = live.Cluster(ctx, r.Live)
 	}
 	return r.cluster, err
-}
-
-// withHostname returns the name of a Node with that hostname label, "" if there is none. It may be
-// of the home's own name, if it was created since.
-func (r *Reconciler) withHostname(ctx context.Context, hostname string) (string, error) {
-	if hostname == "" {
-		return "", nil
-	}
-	selector, err := labels.ValidatedSelectorFromSet(labels.Set{corev1.LabelHostname: hostname})
-	if err != nil {
-		return "", err
-	}
-	named, err := r.Live.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
-	if err != nil {
-		return "", live.Unanswered{Request: "list nodes with hostname " + hostname, Err: err}
-	}
-	if len(named.Items) == 0 {
-		return "", nil
-	}
-	return named.Items[0].Name, nil
 }
 
 // onClaim reports whether the pool of the PV is on a claim on its node, by the operator's record.

@@ -109,7 +109,7 @@ func (r *Reconciler) deleteClaim(ctx context.Context, s step, claim *corev1.Pers
 	}
 	r.announce(ctx, events.Claim(claim), s.why(f)+", so the claim is deleted. A claim of this name gets a new volume")
 	err = r.Live.CoreV1().PersistentVolumeClaims(claim.Namespace).Delete(ctx, claim.Name, live.Unchanged(claim))
-	return ignoreMoved(err)
+	return live.IgnoreMoved(err)
 }
 
 // deletePV deletes a PV without a claim.
@@ -120,7 +120,7 @@ func (r *Reconciler) deletePV(ctx context.Context, s step) error {
 	}
 	r.announce(ctx, events.PV(s.pv), s.why(f)+", so the PV is deleted. If the disk comes back, the agent there reports "+
 		"the directory as an orphan")
-	return ignoreMoved(r.Live.CoreV1().PersistentVolumes().Delete(ctx, s.pv.Name, live.Unchanged(s.pv)))
+	return live.IgnoreMoved(r.Live.CoreV1().PersistentVolumes().Delete(ctx, s.pv.Name, live.Unchanged(s.pv)))
 }
 
 // removeFinalizer removes the provisioner's finalizer from a PV that is being deleted. It does

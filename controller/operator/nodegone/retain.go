@@ -130,7 +130,7 @@ func (r *Reconciler) patch(ctx context.Context, pv *corev1.PersistentVolume, met
 	if err == nil {
 		r.remember(pv.UID, write{change, time.Now()})
 	}
-	return ignoreMoved(err)
+	return live.IgnoreMoved(err)
 }
 
 // write is a change of a PV that the API server accepted.

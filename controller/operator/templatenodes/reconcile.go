@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -138,8 +137,8 @@ func (r *Reconciler) remove(ctx context.Context, o *storagev1.CSIStorageCapacity
 	if o.DeletionTimestamp != nil {
 		return nil
 	}
-	err := r.Live.StorageV1().CSIStorageCapacities(o.Namespace).Delete(ctx, o.Name, live.Unchanged(o))
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // the watch brings what changed
+	err := live.IgnoreMoved(r.Live.StorageV1().CSIStorageCapacities(o.Namespace).Delete(ctx, o.Name, live.Unchanged(o)))
+	if err == nil {
 		return nil
 	}
 	return fmt.Errorf("delete capacity object %s: %w", o.Name, err)
