@@ -411,6 +411,32 @@ func TestDiskLeaseOfADiskInUse(t *testing.T) {
 	}
 }
 
+// A node's host has the disk mounted, and the disk has no PV: another node, which cannot see that, does
+// not wipe it until it is unmounted.
+func TestDiskLeaseOfADiskOfTheHost(t *testing.T) {
+	s := newSAN(t, lun)
+	s.spec.existing = true
+	a, b := s.node("node-a"), s.node("node-b")
+	writeTo(t, a.device.Path, "host", dataAt)
+	mount, err := unix.Open(a.device.Path, unix.O_RDONLY|unix.O_EXCL|unix.O_CLOEXEC, 0) // as a mount has it
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.offer(a); !errors.Is(err, disk.ErrBusy) {
+		t.Errorf("node-a, whose host uses the disk: %v", err)
+	}
+	s.withdraw(a) // a pass
+	if err := s.offer(b); !errors.Is(err, disk.ErrBusy) {
+		t.Errorf("node-b: %v, %d bytes were wiped; the Lease is of %q", err, b.wiped.Load(), s.holder())
+	}
+	has(t, a.device.Path, "host", dataAt)
+	unix.Close(mount)
+	s.withdraw(a)
+	if err := s.offer(b); err != nil {
+		t.Errorf("node-b, after the unmount: %v; the Lease is of %q", err, s.holder())
+	}
+}
+
 // A Lease that does not say of which disk it is, or in which boot it was taken, is an older version's
 // or was changed: nothing but the disk proves that it is not used.
 func TestDiskLeaseWithoutNotes(t *testing.T) {

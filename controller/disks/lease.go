@@ -52,6 +52,15 @@ func (c *Controller) lease(ctx context.Context, d disk.Device) error {
 	return nil
 }
 
+// keepFromOthers takes the Lease of a disk that the node itself uses, and that has no PV: other nodes
+// do not see a mount here, and one with existing: wipe would wipe the disk. It does nothing if another
+// node has the Lease. An error is logged only: the next try takes it.
+func (c *Controller) keepFromOthers(ctx context.Context, d disk.Device) {
+	if err := c.lease(ctx, d); err != nil {
+		klog.FromContext(ctx).V(1).Info("The Lease of a disk in use was not taken", "device", d.Path, "why", err)
+	}
+}
+
 func (c *Controller) leaseOf(ctx context.Context, d disk.Device, shared string) error {
 	name := leaseName(shared)
 	err := c.createLease(ctx, name, shared)

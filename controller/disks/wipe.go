@@ -49,6 +49,9 @@ func (c *Controller) wipeNew(ctx context.Context, t *target, report func(disk.Pr
 		}
 	}
 	x, err := c.Devices.Open(d)
+	if errors.Is(err, disk.ErrBusy) {
+		c.keepFromOthers(ctx, d)
+	}
 	if err != nil {
 		return err
 	}
