@@ -147,7 +147,7 @@ func (s *san) withdraw(c *machine) {
 			}
 		}
 	}
-	if err := c.releaseLeases(s.Context(), needed, nil); err != nil {
+	if err := c.releaseLeases(s.Context(), needed, found{}); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -351,7 +351,7 @@ func TestDiskLeaseIsKept(t *testing.T) {
 	}
 	needed := a.leasesOfJobs()
 	pvs := s.pvs()
-	if err := a.releaseLeases(t.Context(), needed, []*corev1.PersistentVolume{&pvs[0]}); err != nil {
+	if err := a.releaseLeases(t.Context(), needed, found{pvs: []*corev1.PersistentVolume{&pvs[0]}}); err != nil {
 		t.Fatal(err)
 	}
 	if s.holder() != "node-a" {
@@ -408,6 +408,33 @@ func TestDiskLeaseOfADiskInUse(t *testing.T) {
 				has(t, a.device.Path, "tenant", dataAt)
 			}
 		})
+	}
+}
+
+// The path of a PV leads to another disk, as after slots were swapped: what its pods write is on that
+// one, so its Lease stays.
+func TestDiskLeaseOfAPath(t *testing.T) {
+	s := newSAN(t, lun)
+	s.spec.existing = true
+	a, b := s.node("node-a"), s.node("node-b")
+	if err := s.offer(a); err != nil {
+		t.Fatal(err)
+	}
+	s.withdraw(a) // its own PV
+	other := found{at: map[string]disk.Device{"/dev/disk/by-path/1": a.device}}
+	for _, row := range []struct {
+		f    found
+		kept bool
+	}{{other, true}, {found{}, false}} {
+		if err := a.lease(t.Context(), a.device); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.releaseLeases(t.Context(), a.leasesOfJobs(), row.f); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.lease(t.Context(), b.device); errors.Is(err, disk.ErrBusy) != row.kept {
+			t.Errorf("node-b: %v; the Lease is of %q", err, s.holder())
+		}
 	}
 }
 
@@ -478,7 +505,7 @@ func TestDiskLeasesOfOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := a.releaseLeases(t.Context(), a.leasesOfJobs(), nil); err != nil {
+	if err := a.releaseLeases(t.Context(), a.leasesOfJobs(), found{}); err != nil {
 		t.Fatal(err)
 	}
 	list, err := s.client.CoordinationV1().Leases("ns").List(t.Context(), metav1.ListOptions{})

@@ -180,8 +180,11 @@ func (c *Controller) left(ctx context.Context, l *coordinationv1.Lease) bool {
 
 // releaseLeases deletes the Leases of disks that the node neither offers nor uses any more, and reads which
 // wipes were begun. The caller reads needed, the Leases of jobs, before the PVs.
-func (c *Controller) releaseLeases(ctx context.Context, needed map[string]bool, pvs []*corev1.PersistentVolume) error {
-	for _, pv := range pvs {
+func (c *Controller) releaseLeases(ctx context.Context, needed map[string]bool, f found) error {
+	for _, d := range f.at { // pods write to the disk at the path of their PV, also if it is another one's
+		need(needed, d)
+	}
+	for _, pv := range f.pvs {
 		for _, shared := range recorded(pv).Shared() {
 			needed[leaseName(shared)] = true
 		}

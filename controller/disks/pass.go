@@ -58,13 +58,13 @@ func (c *Controller) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.releaseLeases(ctx, leases, pvs); err != nil {
-		return err
-	}
 	f := found{node: node, spec: s, pvs: pvs, gone: c.goneFrom, now: time.Now()}
 	if err := f.readDevices(c.Devices); err != nil {
 		err = fmt.Errorf("%s of ConfigMap %s/%s: %w", keyDir, c.Namespace, s.configMap, err)
 		c.warn(ctx, nil, "dir", events.DeviceConfigInvalid, err.Error())
+		return err
+	}
+	if err := c.releaseLeases(ctx, leases, f); err != nil {
 		return err
 	}
 	c.noteMissing(ctx, f)
