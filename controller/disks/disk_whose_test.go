@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 )
 
@@ -190,6 +191,27 @@ func TestDiskMoved(t *testing.T) {
 	if r := b.report(moved, Bound); r.PV != one.Name || !strings.Contains(r.Why, "and its disk is at "+moved) {
 		t.Errorf("%+v", r)
 	}
+	has(t, b.device, "secret", dataAt)
+}
+
+// An administrator removes the claimRef of a PV, to give its data to another claim, and the disk comes
+// back by another name: the PV is withdrawn, as its path may lead elsewhere, and the data stays.
+func TestDiskMovedAfterAClaim(t *testing.T) {
+	b := newBench(t, "existing=wipe")
+	one := b.pv("pv-1")
+	metav1.SetMetaDataAnnotation(&one.ObjectMeta, contract.AnnBoundByController, "yes")
+	b.update(one)
+	b.write("secret")
+	b.stop()
+	if err := os.Remove(b.path); err != nil {
+		t.Fatal(err)
+	}
+	moved := b.link(b.device, "disk-in-another-slot")
+	b.start()
+	if r := b.report(moved, Refused); !strings.Contains(r.Why, ", of PV "+one.Name+", which had a claim before") {
+		t.Errorf("%+v", r)
+	}
+	b.event("DeviceWithdrawn", "its disk is at "+moved)
 	has(t, b.device, "secret", dataAt)
 }
 

@@ -185,13 +185,19 @@ func (c *Controller) apply(ctx context.Context, decisions []decision) (reports [
 		case offer:
 			c.begin(ctx, d, c.offer)
 		}
+		if d.action == withdraw && d.holds {
+			c.noteTaken(d.device, "of PV "+d.pv.Name+", which had a claim before")
+		}
 		withdrawn := d.action == withdraw && c.withdraw(ctx, d.pv, d.why)
 		for _, w := range d.warnings {
 			if !withdrawn || w.reason == events.DeviceConfigDiffers {
 				c.warn(ctx, d.pv, w.topic, w.reason, w.message)
 			}
 		}
-		if !withdrawn && d.report.State != "" {
+		if withdrawn && d.holds { // a device without a report is forgotten
+			d.report.PV, d.report.Confirm = "", ""
+		}
+		if (!withdrawn || d.holds) && d.report.State != "" {
 			reports = append(reports, d.report)
 		}
 	}

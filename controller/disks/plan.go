@@ -63,6 +63,7 @@ type decision struct {
 	action action
 	target
 	why      string // the PV is withdrawn
+	holds    bool   // the device has the data of the PV that is withdrawn, which a claim had before
 	report   Report // holds unless the PV was withdrawn; the zero Report is none
 	warnings []warning
 	since    time.Time // when the disk of the PV was first not at its path; zero if it is
@@ -143,7 +144,8 @@ func unknownDisk(all slotList, gone []placed) *corev1.PersistentVolume {
 	return nil
 }
 
-// free reports whether a PV waits for a claim and has none.
+// free reports whether a PV waits for a claim and has none. It may have had one, whose data an
+// administrator means to give to another: identity.DiskIsFree answers whether nothing is on its disk.
 func free(pv *corev1.PersistentVolume) bool {
 	waits := pv.Status.Phase == corev1.VolumeAvailable || pv.Status.Phase == corev1.VolumePending || pv.Status.Phase == ""
 	return waits && pv.Spec.ClaimRef == nil
@@ -212,6 +214,7 @@ func (d *decision) unclear(pv placed) {
 	switch {
 	case free(d.pv):
 		d.withdraw(why)
+		d.holds = pv.elsewhere && !identity.DiskIsFree(d.pv)
 	case d.pv.Status.Phase == corev1.VolumeBound:
 		d.report.State = Bound
 	}
@@ -246,7 +249,7 @@ func (d *decision) available(partly bool) {
 	case partly:
 		d.set(keep, Error, "the disk was being wiped when the claimRef was removed, and its PV could not be withdrawn")
 		d.withdraw("its disk was being wiped when its claimRef was removed; it is offered again once it is wiped")
-	case d.spec == nil:
+	case d.spec == nil && identity.DiskIsFree(d.pv):
 		d.withdraw("its node has no ConfigMap of devices any more")
 	case free(d.pv) && d.device.Err == nil && d.pv.DeletionTimestamp == nil:
 		d.action = check
@@ -296,7 +299,7 @@ func (f found) withoutDisk(pv placed) decision {
 	}
 	switch {
 	case f.now.Sub(d.since) < absence:
-	case free(d.pv):
+	case identity.DiskIsFree(d.pv):
 		d.withdraw(pv.Why)
 	default:
 		d.warn("gone "+pv.Why, events.DeviceGone, pv.Why)

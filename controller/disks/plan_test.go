@@ -194,6 +194,11 @@ func TestPlanNames(t *testing.T) {
 	}
 }
 
+// hadClaim makes the PV one whose claimRef an administrator removed.
+func hadClaim(_ *node, pv *corev1.PersistentVolume) {
+	metav1.SetMetaDataAnnotation(&pv.ObjectMeta, contract.AnnBoundByController, "yes")
+}
+
 func TestPlanWithPV(t *testing.T) {
 	a := device("/dev/a", 1, diskA)
 	has := func(phase corev1.PersistentVolumePhase, edit func(*node, *corev1.PersistentVolume)) func(*node) {
@@ -238,6 +243,8 @@ func TestPlanWithPV(t *testing.T) {
 
 		{"available, without a ConfigMap", has(corev1.VolumeAvailable, noConfigMap),
 			[]string{"withdraw /dev/a local-n-a available"}, "its node has no ConfigMap"},
+		{"the same, and had a claim", has(corev1.VolumeAvailable, both(noConfigMap, hadClaim)),
+			[]string{"check /dev/a local-n-a available"}, ""},
 		{"the same, with a claimRef", has(corev1.VolumeAvailable, both(noConfigMap, claimed)),
 			[]string{"keep /dev/a local-n-a available"}, ""},
 		{"the same, being deleted", has(corev1.VolumeAvailable, both(noConfigMap, deleted)),
@@ -483,6 +490,11 @@ func TestPlanDiskIsGone(t *testing.T) {
 			"the device /dev/a is gone"},
 		{"available", gone(corev1.VolumeAvailable, absence), []string{"withdraw local-n-a gone"},
 			"the device /dev/a is gone"},
+		{"available, and had a claim", func(n *node) {
+			pv := n.made(pvA, a, corev1.VolumeAvailable)
+			hadClaim(n, pv)
+			n.detach(pv, absence)
+		}, []string{"leave local-n-a gone DeviceGone"}, ""},
 		{"bound", gone(corev1.VolumeBound, absence), []string{"leave local-n-a gone DeviceGone"}, ""},
 		{"released", gone(corev1.VolumeReleased, absence), []string{"leave local-n-a gone DeviceGone"}, ""},
 		{"another Node's, available", func(n *node) {

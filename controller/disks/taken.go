@@ -21,10 +21,11 @@ import (
 // beside each pass. One whose disk is in use, or carries data, is withdrawn. The data is then not wiped, not
 // even with `existing: wipe`: that is about data from before the disk was offered.
 
-// takenDisk is a disk that the host took while it was offered.
+// takenDisk is a disk whose data is not wiped: the host took it while it was offered, or its PV, which had
+// a claim before, was withdrawn.
 type takenDisk struct {
 	sequence uint64
-	why      string
+	why      string // after "carries data,"
 }
 
 // checkDue reports whether the disk of an offered PV has to be read again. It was not read by this
@@ -63,7 +64,7 @@ func (c *Controller) check(ctx context.Context, t target, _ func(disk.Progress))
 		return nil
 	}
 	// Before the PV goes: the next pass offers the disk.
-	c.noteTaken(t.device, why)
+	c.noteTaken(t.device, "which came there while the disk was offered")
 	if !c.withdraw(ctx, t.pv, why+". Something took the disk while it was offered") {
 		c.forgetTaken(t.device.Number) // a claim has it, or it is read again
 		klog.FromContext(ctx).Info("The disk of a PV was taken, and the PV could not be withdrawn",
@@ -96,7 +97,7 @@ func (c *Controller) forgetChecks(known map[types.UID]bool) {
 	maps.DeleteFunc(c.checked, func(uid types.UID, _ time.Time) bool { _, is := known[uid]; return !is })
 }
 
-// unlessTaken returns the spec for a device: one that the host took is not wiped, whatever the
+// unlessTaken returns the spec for a device: one with such data is not wiped, whatever the
 // ConfigMap says, until it was found blank or the process ends.
 func (c *Controller) unlessTaken(d disk.Device, s *spec) *spec {
 	c.mu.Lock()

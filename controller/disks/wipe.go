@@ -93,8 +93,8 @@ func (c *Controller) checkEmpty(ctx context.Context, x Exclusive, d disk.Device,
 
 func refusal(d disk.Device, found disk.Signature, s *spec) error {
 	if s.taken != "" {
-		return fmt.Errorf("%w: %s carries %s, which came there while the disk was offered. It is not wiped: take "+
-			"the disk out of %s of ConfigMap %s, or wipe it by hand", errRefused, describe(d), found, keyFilter, s.configMap)
+		return fmt.Errorf("%w: %s carries %s, %s. It is not wiped: take the disk out of %s of ConfigMap %s, or wipe "+
+			"it by hand", errRefused, describe(d), found, s.taken, keyFilter, s.configMap)
 	}
 	if s.unknown != "" {
 		return fmt.Errorf("%w: %s carries %s, and the disk of PV %s, which has a claim, is not known: it may be this one. "+
