@@ -71,7 +71,7 @@ func TestValuesReachEveryWorkload(t *testing.T) {
 			found[name] = true
 			w.hasEverything(t, form+" "+name)
 		}
-		want := append([]string{"DaemonSet/hostpath-provisioner-disks"}, own...)
+		want := append([]string{"DaemonSet/hostpath-provisioner-disks", "Job/hostpath-provisioner-upgrade"}, own...)
 		if got := slices.Sorted(maps.Keys(found)); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 			t.Errorf("%s: workloads %q, want %q", form, got, want)
 		}

@@ -77,6 +77,8 @@ func TestHelm(t *testing.T) {
 		t.Errorf("the upgrade changed nothing: %v", err)
 	}
 	same("the upgrade")
+	h.keepsForm(h.Bound(claim).Name)
+	same("the upgrade that was refused")
 
 	h.staysFor(p)
 	same("the removal that was refused")
@@ -115,6 +117,18 @@ func (h *helmed) staysFor(p *corev1.Pod) {
 	log, err := kubectl("", "-n", harness.Namespace, "logs", "job/hostpath-provisioner-removal")
 	if want := p.Namespace + "/" + p.Name; err != nil || !strings.Contains(log, "form csi stays: pods with CSI volumes cannot end without the agents") || !strings.Contains(log, want) {
 		h.Errorf("%q %v does not name pod %s", log, err, want)
+	}
+}
+
+// keepsForm checks that an upgrade to a form that does not serve the PV is refused, and names it.
+func (h *helmed) keepsForm(pv string) {
+	h.Helper()
+	if out, err := h.helm("upgrade", "hostpath-provisioner", h.chart(), "--set=form=legacy", "--reuse-values", "--timeout=3m"); err == nil {
+		h.Errorf("upgraded to a form without the PV's driver: %s", out)
+	}
+	log, err := kubectl("", "-n", harness.Namespace, "logs", "job/hostpath-provisioner-upgrade")
+	if want := "PV " + pv; err != nil || !strings.Contains(log, "no upgrade to the form legacy: no agent of the form serves "+csiDriver) || !strings.Contains(log, want) {
+		h.Errorf("%q %v does not name %s", log, err, want)
 	}
 }
 

@@ -118,11 +118,16 @@ func agentOf(pod *corev1.Pod) Agent {
 	if !a.Ready {
 		a.Why = whyNotReady(pod)
 	}
-	c := agentContainer(pod)
+	c := contract.AgentContainer(&pod.Spec)
 	if c == nil {
 		return a
 	}
 	a.Image = c.Image
+	set := func(flag, variable string) (string, bool) { return contract.AgentSetting(c, flag, variable) }
+	setting := func(flag, variable string) string {
+		value, _ := set(flag, variable)
+		return value
+	}
 	switch {
 	case pod.Annotations[contract.AnnAgent] == "":
 		a.Unmarked = unmarked
@@ -133,18 +138,18 @@ func agentOf(pod *corev1.Pod) Agent {
 	}
 	if slices.Contains(slices.Concat(c.Command, c.Args), "disks") {
 		a.Process = DiskAgent
-		a.metricsOf(func(flag, variable string) (string, bool) { return set(c, flag, variable) }, false)
+		a.metricsOf(set, false)
 		return a
 	}
-	a.Provisioners = provisionersOf(c)
-	if dir := setting(c, "pv-dir", "PV_DIR"); dir != "" && !strings.HasPrefix(dir, "[") {
+	a.Provisioners = contract.ServedClaims(c)
+	if dir := setting("pv-dir", "PV_DIR"); dir != "" && !strings.HasPrefix(dir, "[") {
 		a.PVDir = path.Join("/", dir)
 	}
-	if setting(c, "endpoint", "HPP_ENDPOINT") != "" {
-		a.Driver = cmp.Or(setting(c, "drivername", "HPP_DRIVERNAME"), contract.CSIProvisioner)
-		a.Sidecar = setting(c, "provision", "PROVISION") == "" && setting(c, "compat", "COMPAT") == ""
+	if setting("endpoint", "HPP_ENDPOINT") != "" {
+		a.Driver = cmp.Or(setting("drivername", "HPP_DRIVERNAME"), contract.CSIProvisioner)
+		a.Sidecar = setting("provision", "PROVISION") == "" && setting("compat", "COMPAT") == ""
 	}
-	a.metricsOf(func(flag, variable string) (string, bool) { return set(c, flag, variable) }, a.Sidecar)
+	a.metricsOf(set, a.Sidecar)
 	return a
 }
 
@@ -167,74 +172,6 @@ const rootless = "no agent that this plugin knows: it has no directory of its no
 // ofNode reports whether a pod has a directory of its node.
 func ofNode(pod *corev1.PodSpec) bool {
 	return slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil })
-}
-
-// agentContainer returns the container of the agent, nil if there is none. Sidecars have other
-// names.
-func agentContainer(pod *corev1.Pod) *corev1.Container {
-	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == "hostpath-provisioner" })
-	switch {
-	case i >= 0:
-		return &pod.Spec.Containers[i]
-	case len(pod.Spec.Containers) == 1:
-		return &pod.Spec.Containers[0]
-	}
-	return nil
-}
-
-// provisionersOf returns the provisioners whose claims an agent with these settings serves. In
-// driver-only mode the sidecar serves those of the driver.
-func provisionersOf(c *corev1.Container) (served []string) {
-	driver := cmp.Or(setting(c, "drivername", "HPP_DRIVERNAME"), contract.CSIProvisioner)
-	provision, compat := setting(c, "provision", "PROVISION"), setting(c, "compat", "COMPAT")
-	for name := range strings.SplitSeq(provision, ",") {
-		switch strings.TrimSpace(name) {
-		case "hostpath":
-			served = append(served, contract.HostPathProvisioner)
-		case "csi":
-			served = append(served, driver)
-		}
-	}
-	dialects, _ := contract.ParseCompat(compat) // the agent refuses to start with another value
-	for _, d := range dialects {
-		served = append(served, d.Provisioner)
-	}
-	switch {
-	case len(served) > 0 || provision != "":
-	case setting(c, "endpoint", "HPP_ENDPOINT") != "":
-		served = append(served, driver)
-	default:
-		served = append(served, contract.HostPathProvisioner)
-	}
-	return served
-}
-
-// setting returns the value that a container has for a flag: from its arguments, or else from the
-// variable.
-func setting(c *corev1.Container, flag, variable string) string {
-	value, _ := set(c, flag, variable)
-	return value
-}
-
-// set is setting, and reports whether the container has either.
-func set(c *corev1.Container, flag, variable string) (value string, has bool) {
-	args := slices.Concat(c.Command, c.Args)
-	for i, arg := range args {
-		name, value, has := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		if name != flag || !strings.HasPrefix(arg, "-") {
-			continue
-		}
-		if !has && i+1 < len(args) {
-			value = args[i+1]
-		}
-		return value, true
-	}
-	for _, e := range c.Env {
-		if e.Name == variable {
-			return e.Value, true
-		}
-	}
-	return "", false
 }
 
 // CheckFails begins Agent.Why of a pod that runs and is not ready.
