@@ -81,8 +81,9 @@ type endpoint struct {
 		MinVersion         string
 	}
 	Relabelings []struct {
-		SourceLabels []string
-		TargetLabel  string
+		SourceLabels  []string
+		TargetLabel   string
+		Regex, Action string
 	}
 }
 

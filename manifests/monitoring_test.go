@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -45,6 +46,14 @@ func TestMonitorsFitTheAgents(t *testing.T) {
 				continue
 			}
 			e := m.Spec.PodMetricsEndpoints
+			if port == "metrics" {
+				disks := one[*appsv1.DaemonSet](t, disksDir)
+				if len(e) != 2 || e[1].Port != disks.Spec.Template.Spec.Containers[0].Ports[0].Name || !e[1].HonorLabels || len(e[1].Relabelings) != 2 ||
+					e[1].Relabelings[0].Regex != disks.Spec.Template.Labels["k8s-app"] || e[1].Relabelings[0].Action != "keep" || e[1].Relabelings[1].TargetLabel != "node" {
+					t.Fatalf("%s: the agents of raw disks, which have no tokens, have the endpoint %+v", dir, e)
+				}
+				e = e[:1]
+			}
 			if len(e) != 1 || e[0].Port != port || !e[0].HonorLabels || len(e[0].Relabelings) != 1 || e[0].Relabelings[0].TargetLabel != "node" {
 				t.Errorf("%s: endpoints %+v", dir, e)
 			}

@@ -63,9 +63,9 @@ type Config struct {
 // Controller offers the devices of a node.
 type Controller struct {
 	Config
-	node  string
-	wake  chan struct{}
-	wiped atomic.Int64 // bytes, since the start
+	node            string
+	wake            chan struct{}
+	wiped, verified atomic.Int64 // bytes, since the start
 
 	// For the goroutine of Run alone.
 	watched   Watcher                 // of the directory of devices, nil if it is not watched

@@ -104,6 +104,9 @@ func (c *Controller) progress(j *job, p disk.Progress) {
 	if p.Wiped > j.progress.Wiped {
 		c.wiped.Add(p.Wiped - j.progress.Wiped)
 	}
+	if p.Verified > j.progress.Verified {
+		c.verified.Add(p.Verified - j.progress.Verified)
+	}
 	j.state, j.why, j.progress, j.moved = Wiping, "", p, time.Now()
 }
 

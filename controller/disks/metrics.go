@@ -12,11 +12,13 @@ var (
 		"Devices of the node by state.", []string{"node", "state"}, nil)
 	wipedBytes = prometheus.NewDesc("kubevirt_hpp_device_wiped_bytes_total",
 		"Bytes that were written or discarded to wipe devices.", []string{"node"}, nil)
+	verifiedBytes = prometheus.NewDesc("kubevirt_hpp_device_verified_bytes_total",
+		"Bytes of wiped devices that were read back.", []string{"node"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (c *Controller) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{availableDevices, errorDevices, stateDevices, wipedBytes} {
+	for _, d := range []*prometheus.Desc{availableDevices, errorDevices, stateDevices, wipedBytes, verifiedBytes} {
 		out <- d
 	}
 }
@@ -24,6 +26,7 @@ func (c *Controller) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector. It exports no gauges before the first pass.
 func (c *Controller) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(wipedBytes, prometheus.CounterValue, float64(c.wiped.Load()), c.node)
+	out <- prometheus.MustNewConstMetric(verifiedBytes, prometheus.CounterValue, float64(c.verified.Load()), c.node)
 	if c.Ready() != nil {
 		return
 	}

@@ -8,13 +8,15 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"kubevirt.io/hostpath-provisioner/volume/disk"
 )
 
 // The older gauges count devices with a PV, and devices in error; before the first pass there are
 // none.
 func TestGauges(t *testing.T) {
 	c := New(Config{Node: "n"})
-	if got := gather(t, c); len(got) != 1 {
+	if got := gather(t, c); len(got) != 2 {
 		t.Errorf("before the first pass: %v", got)
 	}
 	c.publish([]Report{
@@ -29,6 +31,21 @@ func TestGauges(t *testing.T) {
 		if got, has := gather(t, c)[name]; !has || got != want {
 			t.Errorf("%s is %v (%v), want %v", name, got, has, want)
 		}
+	}
+}
+
+// What is wiped and what is read back count across jobs, each of which begins at zero.
+func TestWipedAndVerifiedBytes(t *testing.T) {
+	c := New(Config{Node: "n"})
+	for _, p := range [][]disk.Progress{{{Wiped: 3}, {Wiped: 5}, {Wiped: 5, Verified: 2}, {Wiped: 5, Verified: 5}}, {{Wiped: 4}, {Wiped: 4, Verified: 4}}} {
+		j := &job{}
+		for _, step := range p {
+			c.progress(j, step)
+		}
+	}
+	got := gather(t, c)
+	if got["kubevirt_hpp_device_wiped_bytes_total{n}"] != 9 || got["kubevirt_hpp_device_verified_bytes_total{n}"] != 9 {
+		t.Errorf("%v", got)
 	}
 }
 

@@ -28,23 +28,30 @@ var Elsewhere = map[string]string{
 	"docs/from-kubevirt.md": "TestReplaceOlder of nodes runs them",
 	"docs/from-local-path.md": "TestLocalPath of nodes and make demo-local-path: the form needs another class " +
 		"and directory",
-	"docs/helm.md":                     "they need Helm: TestHelm of nodes follows it",
-	"docs/monitoring.md":               "they need Grafana: TestDashboard of suite",
-	"docs/node-gone.md":                "they delete Nodes: TestNodeGone of nodes",
-	"docs/node-reset.md":               "they prepare the reset of a node: TestInspectPublished of cmd runs inspect --published",
-	"docs/openshift.md":                "they need OpenShift, which was not run",
-	"docs/operator.md":                 "make demo-operator, and TestOperator of nodes",
-	"docs/performance.md":              "they measure for hours",
-	"docs/plugin.md":                   "they need users and groups: TestPlugin and TestPluginDoctor of nodes",
-	"docs/raw-disks.md":                "they wipe disks: make demo-disks, and TestDisks of nodes",
-	"docs/recover.md":                  "they need a cluster that lost its objects: TestRecover of nodes and make demo-recover",
-	"docs/release.md":                  "they make a release: TestTwoReleases of release",
-	"docs/single-node.md":              "make demo-single-node: the cluster of TestPages has two nodes",
-	"docs/runbooks/HPPNodeGone.md":     "they need the operator and a Node that is gone: TestNodeGone of nodes",
-	"docs/runbooks/HPPNotReady.md":     "they need the operator: TestOperator of nodes",
-	"docs/runbooks/HPPOperatorDown.md": "they need the operator: TestOperator of nodes",
-	"docs/which-disk.md":               "they need disks that are unclear: TestDisks of nodes",
+	"docs/helm.md":                        "they need Helm: TestHelm of nodes follows it",
+	"docs/monitoring.md":                  "they need Grafana: TestDashboard of suite",
+	"docs/node-gone.md":                   "they delete Nodes: TestNodeGone of nodes",
+	"docs/node-reset.md":                  "they prepare the reset of a node: TestInspectPublished of cmd runs inspect --published",
+	"docs/openshift.md":                   "they need OpenShift, which was not run",
+	"docs/operator.md":                    "make demo-operator, and TestOperator of nodes",
+	"docs/performance.md":                 "they measure for hours",
+	"docs/plugin.md":                      "they need users and groups: TestPlugin and TestPluginDoctor of nodes",
+	"docs/raw-disks.md":                   "they wipe disks: make demo-disks, and TestDisks of nodes",
+	"docs/recover.md":                     "they need a cluster that lost its objects: TestRecover of nodes and make demo-recover",
+	"docs/release.md":                     "they make a release: TestTwoReleases of release",
+	"docs/single-node.md":                 "make demo-single-node: the cluster of TestPages has two nodes",
+	"docs/runbooks/HPPDiskError.md":       disksElsewhere,
+	"docs/runbooks/HPPDiskGone.md":        disksElsewhere,
+	"docs/runbooks/HPPDiskUnclear.md":     disksElsewhere,
+	"docs/runbooks/HPPDiskWipeStalled.md": disksElsewhere,
+	"docs/runbooks/HPPNodeGone.md":        "they need the operator and a Node that is gone: TestNodeGone of nodes",
+	"docs/runbooks/HPPNotReady.md":        "they need the operator: TestOperator of nodes",
+	"docs/runbooks/HPPOperatorDown.md":    "they need the operator: TestOperator of nodes",
+	"docs/which-disk.md":                  "they need disks that are unclear: TestDisks of nodes",
 }
+
+// disksElsewhere is why the pages of the alerts of raw disks are not followed.
+const disksElsewhere = "they need raw disks: TestDisks of nodes"
 
 // Command is a command of a page.
 type Command struct {
