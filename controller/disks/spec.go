@@ -39,6 +39,12 @@ func (s *spec) same(o *spec) bool {
 
 var fsTypes = []string{"ext4", "xfs", "btrfs"}
 
+// CheckConfigMap returns an error that names each mistake in a ConfigMap of devices.
+func CheckConfigMap(cm *corev1.ConfigMap) error {
+	_, err := parseSpec(cm)
+	return err
+}
+
 // parseSpec parses a ConfigMap. It ignores unknown keys, as local-pv-provisioner does. The error
 // names each mistake.
 func parseSpec(cm *corev1.ConfigMap) (*spec, error) {

@@ -2,7 +2,9 @@ package chart
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -200,13 +202,70 @@ func TestRefused(t *testing.T) {
 		"form=operator,openshift=true":                 "openshift has no effect",
 		"form=single-node,kubelet.preset=k0s":          "kubelet has no effect",
 		"form=operator,env.HPP_RESERVE=1Gi":            "env has no effect",
+		"env.PV_DIR=/data/volumes,form=legacy":         "belong to PV_DIR: set pvDir",
+		"env.HPP_KUBELET_DIR=/k":                       "belong to HPP_KUBELET_DIR: set kubelet.directory",
+		"env.HPP_HTTP_ADDRESS=:9999":                   "belong to HPP_HTTP_ADDRESS: leave it out",
 		"env.HPP_RESERVED=1Gi":                         "env: the agents have no setting HPP_RESERVED",
 		"policy.enabled=true,policy.config.POOLDIRS=x": "policy.config: POOLDIRS is none of the keys",
 		"openshift=true,disks.enabled=true":            "openshift: the agents of raw disks have no",
 		"form=local-path,localPathConfig=x":            "localPathConfig",
+		"migrate.toCSI=annotated":                      "migrate.toCSI: annotated needs agents that serve both kinds of volumes: set form=both",
+		"disks.configMaps.a.volumeMode=Block":          "/disks/configMaps/a",
+		"policy.config.DEVICES=x":                      "policy.config has no effect without policy.enabled",
+		"form=none,networkPolicy=true":                 "networkPolicy has no effect in the form none",
+		"form=none,metricsAuth=true":                   "metricsAuth has no effect in the form none",
 	} {
 		if got, err := template(t, set); err == nil || !strings.Contains(got, words) {
 			t.Errorf("%s: %v\n%s\nwant words %q", set, err, got, words)
+		}
+	}
+}
+
+// A ConfigMap of raw disks that the agents would refuse, or a key that they do not read, is refused: its
+// node would offer no disk.
+func TestDiskConfigMapsAreChecked(t *testing.T) {
+	good := map[string]string{"storageClassName": "c", "volumeMode": "Filesystem", "fsType": "xfs", "deviceDir": "/dev", "deviceNameFilter": "^sdb$"}
+	for change, words := range map[string]string{
+		"":                     "",
+		"volumeMode=Block":     "",
+		"wipe=discard":         "",
+		"existing=refuse":      "",
+		"encrypt=false":        "",
+		"mountOptions=noatime": "",
+		"devicedir=/dev":       "devicedir",
+		"existing=keep":        "existing",
+		"wipe=never":           "wipe",
+		"encrypt=true":         "encrypt",
+		"fsType=ntfs":          "fsType",
+		"fsType=":              "fsType",
+		"volumeMode=Directory": "volumeMode",
+		"deviceDir=dev":        "deviceDir",
+		"-deviceNameFilter":    "deviceNameFilter",
+		"-fsType":              "fsType",
+		"name=Not_A_Name":      "Not_A_Name",
+		"enabled=false":        "disks.configMaps has no effect without disks.enabled",
+	} {
+		data, name, enabled := maps.Clone(good), "mine", true
+		switch key, value, set := strings.Cut(change, "="); {
+		case key == "name":
+			name = value
+		case key == "enabled":
+			enabled = false
+		case set:
+			data[key] = value
+		default:
+			delete(data, strings.TrimPrefix(key, "-"))
+		}
+		values, err := json.Marshal(map[string]any{"disks": map[string]any{"enabled": enabled, "configMaps": map[string]any{name: data}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "values.json")
+		if err := os.WriteFile(file, values, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := helm(t, append([]string{"template", "--values=" + file}, with(nil)...)...); (err == nil) != (words == "") || err != nil && !strings.Contains(got, words) {
+			t.Errorf("%s: %v\n%s\nwant words %q", change, err, got, words)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 
 // The check before an upgrade gets the settings that change what the agents of the form serve.
 func TestUpgradeCheckKnowsTheSettings(t *testing.T) {
-	out, err := template(t, "form=both", `env.PROVISION=hostpath\,csi`, "env.COMPAT=local-path", "env.HPP_DRIVERNAME=other", "env.HPP_RESERVE=1Gi")
-	for _, want := range []string{"--env=PROVISION=hostpath,csi\n", "--env=COMPAT=local-path\n", "--env=HPP_DRIVERNAME=other\n"} {
+	out, err := template(t, "form=both", `env.PROVISION=hostpath\,csi`, "env.COMPAT=local-path", "env.HPP_RESERVE=1Gi")
+	for _, want := range []string{"--env=PROVISION=hostpath,csi\n", "--env=COMPAT=local-path\n"} {
 		if err != nil || strings.Count(out, want) != 1 {
 			t.Errorf("%v: %q is there %d times", err, want, strings.Count(out, want))
 		}

@@ -1,10 +1,13 @@
 package chart
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -34,7 +37,7 @@ var settings = []struct {
 	{"space", []string{"", `{reserve: 10Gi, overcommit: "2"}`}},
 	{"migrate", []string{"", "migrate: {toCSI: plan, from: [hostpath]}"}},
 	{"env", []string{"", "env: {HPP_PURGE_RATE: 10000000, GOMEMLIMIT: 100MiB}"}},
-	{"disks", []string{"", "disks: {enabled: true}", "disks: {enabled: true, configMaps: {mine: {deviceDir: /dev}}}"}},
+	{"disks", []string{"", "disks: {enabled: true}", "disks: {enabled: true, configMaps: {mine: {storageClassName: local-storage, volumeMode: Filesystem, fsType: xfs, mountOptions: noatime, deviceDir: /dev/disk/by-id, deviceNameFilter: ^wwn, wipe: quick}}}"}},
 	{"policy", []string{"", "policy: {enabled: true}", `policy: {enabled: true, config: {node-01: "a,b", DEVICES: "/dev/.*"}}`}},
 	{"monitoring", []string{"", "monitoring: {enabled: true}"}},
 	{"metricsAuth", []string{"", "metricsAuth: true"}},
@@ -90,8 +93,8 @@ func (r row) String() string {
 }
 
 // render renders a row, and returns what is wrong with what it renders. refused is why the chart refuses
-// it; "" if it does not.
-func (r row) render(t *testing.T) (refused string, wrong []string) {
+// it; "" if it does not. keep is the directory in which accepted renders are kept, "" for none.
+func (r row) render(t *testing.T, keep string) (refused string, wrong []string) {
 	t.Helper()
 	namespace, values := r.values(t)
 	data, err := json.Marshal(values)
@@ -106,7 +109,30 @@ func (r row) render(t *testing.T) (refused string, wrong []string) {
 	if err != nil {
 		return out, nil
 	}
+	if keep != "" {
+		sum := sha256.Sum256([]byte(r.String()))
+		if err := os.WriteFile(filepath.Join(keep, hex.EncodeToString(sum[:8])+".yaml"), []byte("# "+r.String()+"\n---\n"+out), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return "", judged(t, out, namespace, values)
+}
+
+// parsed has the programs' own parsers and checks judge the settings in the renders that were kept.
+func parsed(t *testing.T, renders string) {
+	t.Helper()
+	cmd := exec.Command("go", "test", "-C", "../..", "./manifests", "-run=^TestRenderedSettings$", "-count=1", "-v", "-args", "-renders="+renders)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, "judged map") {
+			t.Log(strings.TrimSpace(line))
+			return
+		}
+	}
+	t.Errorf("nothing was judged: %s", out)
 }
 
 // object is what of an object is judged.
@@ -258,7 +284,7 @@ func (p pair) row() row {
 // Each pair of values stands in a render that is accepted and works, or is refused with words that name a
 // value of it: whether it is alone or not. Values that a form refuses are in no other render of it.
 func TestEveryPairOfValues(t *testing.T) {
-	refusals := alone(t)
+	refusals, renderedTo := alone(t), t.TempDir()
 	left := map[pair]bool{}
 	for i := range settings {
 		for j := i + 1; j < len(settings); j++ {
@@ -280,14 +306,14 @@ func TestEveryPairOfValues(t *testing.T) {
 		}
 		r := filled(p, form, left, refusals)
 		renders++
-		why, wrong := r.render(t)
+		why, wrong := r.render(t, renderedTo)
 		if why != "" { // another pair of the row may be the reason
 			r = p.row()
 			if p.i != 0 {
 				r[0] = form
 			}
 			renders++
-			if why, wrong = r.render(t); why != "" {
+			if why, wrong = r.render(t, renderedTo); why != "" {
 				if named := strings.Split(settings[p.i].name, ".")[0]; !strings.Contains(why, named) && !strings.Contains(why, strings.Split(settings[p.j].name, ".")[0]) {
 					t.Errorf("%s: refused without a name: %s", r, why)
 				}
@@ -309,6 +335,7 @@ func TestEveryPairOfValues(t *testing.T) {
 		}
 	}
 	t.Logf("%d pairs, of which %d are refused, in %d renders", all, refused, renders)
+	parsed(t, renderedTo)
 }
 
 // alone renders each value alone in each form, and returns which are refused: [form][setting][value].
@@ -324,7 +351,7 @@ func alone(t *testing.T) map[[3]int]bool {
 				wait.Go(func() {
 					slots <- true
 					defer func() { <-slots }()
-					why, _ := pair{0, form, i, v}.row().render(t)
+					why, _ := pair{0, form, i, v}.row().render(t, "")
 					mu.Lock()
 					defer mu.Unlock()
 					if refused[[3]int{form, i, v}] = why != ""; why != "" && !strings.Contains(why, strings.Split(settings[i].name, ".")[0]) && settings[i].name != "space" {

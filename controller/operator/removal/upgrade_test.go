@@ -89,7 +89,7 @@ func TestCheckUpgradeWithSettings(t *testing.T) {
 		form, name, value string
 		refused           bool
 	}{
-		{"csi", "PROVISION", "hostpath,csi", false}, {"both", "PROVISION", "csi", true}, {"both", "HPP_DRIVERNAME", "other", true},
+		{"csi", "PROVISION", "hostpath,csi", false}, {"both", "PROVISION", "csi", true}, 
 		{"both", "COMPAT", "local-path", false}, {"legacy", "COMPAT", "local-path", true},
 	} {
 		u := Upgrade{Release: "r", Namespace: "storage", Form: row.form, Env: map[string]string{row.name: row.value}}
