@@ -78,7 +78,7 @@ var tier2 = []step{
 	{name: "simulate", what: "simulated clusters by random seeds, for fifteen minutes", packages: "@unit",
 		commands: []string{"make --no-print-directory simulate MINUTES=15"}},
 	{name: "release", what: "two releases from two clones are the same bytes; what the image's programs are",
-		packages: "@unit", args: oneByOne},
+		packages: "@unit jq", args: oneByOne},
 	{name: "chart", what: "the Helm chart, rendered and on real nodes", packages: "@cluster @disk", cluster: true,
 		args: oneByOne},
 	{name: "demos", what: "the seven demos, one after another on one cluster", packages: "@cluster @disk", cluster: true,

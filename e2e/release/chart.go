@@ -33,6 +33,18 @@ func (r *Release) chartName() string {
 	return path.Join(path.Dir(r.Repository), "charts", "hostpath-provisioner")
 }
 
+// pinnedChart returns the chart's name with its digest, "" for an image for tests, which has none.
+func (r *Release) pinnedChart() (string, error) {
+	if r.Chart == nil {
+		return "", nil
+	}
+	digest, err := r.Chart.Digest()
+	if err != nil {
+		return "", err
+	}
+	return r.chartName() + "@" + digest.String(), nil
+}
+
 // writeChart writes the chart's archive, with the release's versions and the image's digest in its
 // values.
 func (r *Release) writeChart(files string) error {

@@ -58,12 +58,17 @@ func (r *Release) writeProvenance(ctx context.Context, files string) error {
 	if err != nil {
 		return err
 	}
+	return r.writeStatement(files, strings.TrimSpace(string(toolchain)))
+}
+
+// writeStatement writes provenance.json, and has it refer to the index.
+func (r *Release) writeStatement(files, toolchain string) error {
 	s := statement{Type: statementType, Predicate: predicateType,
 		Subject: []resource{{Name: r.Repository, Digest: map[string]string{r.Digest.Algorithm: r.Digest.Hex}}}}
 	s.Content.Build = definition{
 		BuildType: r.page("docs/release.md"),
 		External:  parameters{Version: r.Version, Image: r.Repository, Repository: r.Project},
-		Internal: map[string]string{"go": strings.TrimSpace(string(toolchain)), "sbom": sbomTool,
+		Internal: map[string]string{"go": toolchain, "sbom": sbomTool,
 			"kustomize": kustomizeTool},
 		Dependencies: []resource{{URI: "git+" + r.project() + "@" + r.Version,
 			Digest: map[string]string{"gitCommit": r.Source.Commit}}},

@@ -9,7 +9,7 @@
 // A release is a directory with these files; docs/release.md says what they are for:
 //
 //	hostpath-provisioner-VERSION-oci.tar   the image, its SBOMs and its provenance, as an OCI image layout
-//	images.txt                             the image's name and digest
+//	images.txt                             the names and digests of image and chart, and other images of the forms
 //	hostpath-provisioner-VERSION.tgz       the Helm chart, with the digest
 //	kubectl-hpp-VERSION-OS-ARCH.tar.gz     the plugin of kubectl with its licenses; .zip for Windows
 //	hpp.yaml                               the plugin's manifest for krew
@@ -162,7 +162,11 @@ func (r *Release) writeImages(files string) error {
 	if err != nil {
 		return err
 	}
-	text := r.images()
+	chart, err := r.pinnedChart()
+	if err != nil {
+		return err
+	}
+	text := "# The Helm chart, which is no image of a container:\n#   " + chart + "\n" + r.images()
 	for _, o := range others {
 		text += o + "\n"
 	}
@@ -193,8 +197,9 @@ func (r *Release) otherImages(files string) (all []string, err error) {
 
 // images is the text of images.txt about the image of this release.
 func (r *Release) images() string {
-	return fmt.Sprintf(`# The one image of this release. Those of other projects, which some forms have beside it, stand below. For nodes without a way to its registry, copy it to yours with its SBOMs, provenance
-# and signatures, and replace its name in the file that you install:
+	return fmt.Sprintf(`# The one image of this release. Those of other projects, which some forms have beside it, stand below. For nodes
+# without a way to its registry, copy it to yours with its SBOMs, provenance and signatures, and replace its name in
+# the file that you install:
 #   oras cp --recursive %[5]s registry.example.com/storage/hostpath-provisioner:%[4]s
 # The archive has the same image, SBOMs and provenance, but no signatures: that of SHA256SUMS is for its bytes:
 #   oras cp --recursive --from-oci-layout %[3]s:%[4]s registry.example.com/storage/hostpath-provisioner:%[4]s

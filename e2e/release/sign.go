@@ -2,6 +2,7 @@ package release
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -35,13 +36,25 @@ func CheckSign(ctx context.Context, cosign, key string) error {
 	})
 }
 
-// Sign signs the image and SHA256SUMS with a key of cosign, whose password is in COSIGN_PASSWORD.
-// The signature goes to the registry, that of the sums into SHA256SUMS.sigstore.json. No other
-// server is asked or informed.
+// Sign signs the image, the chart and SHA256SUMS with a key of cosign, whose password is in
+// COSIGN_PASSWORD, and the provenance as an attestation of the image. The signatures go to the
+// registry, that of the sums into SHA256SUMS.sigstore.json. No other server is asked or informed.
 func (r *Release) Sign(ctx context.Context, cosign, key string) error {
 	r.step("sign %s", r.Pinned())
-	return withSigner(ctx, cosign, key, func(s *signer, _ string) error {
-		return errors.Join(s.sign(ctx, "sign", r.Pinned()), s.file(ctx, filepath.Join(r.Directory, "SHA256SUMS")))
+	chart, err := r.pinnedChart()
+	if err != nil {
+		return err
+	}
+	return withSigner(ctx, cosign, key, func(s *signer, work string) error {
+		errs := []error{
+			s.sign(ctx, "sign", r.Pinned()),
+			s.attest(ctx, filepath.Join(r.Directory, "provenance.json"), r.Pinned(), work),
+			s.file(ctx, filepath.Join(r.Directory, "SHA256SUMS")),
+		}
+		if chart != "" {
+			errs = append(errs, s.sign(ctx, "sign", chart))
+		}
+		return errors.Join(errs...)
 	})
 }
 
@@ -74,6 +87,26 @@ func withSigner(ctx context.Context, cosign, key string, f func(s *signer, work 
 func (s *signer) sign(ctx context.Context, args ...string) error {
 	_, err := run(ctx, nil, s.cosign, append(args, "--yes", "--key", s.key, "--signing-config", s.services, "--trusted-root", s.roots)...)
 	return err
+}
+
+// attest signs what a statement in a file says about an image. cosign makes the statement again, of its
+// predicate and of the image's digest.
+func (s *signer) attest(ctx context.Context, file, image, work string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var parts struct {
+		Predicate json.RawMessage `json:"predicate"`
+	}
+	if err := json.Unmarshal(text, &parts); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	predicate := filepath.Join(work, "predicate.json")
+	if err := os.WriteFile(predicate, parts.Predicate, 0o600); err != nil {
+		return err
+	}
+	return s.sign(ctx, "attest", image, "--type", "slsaprovenance1", "--predicate", predicate)
 }
 
 // file signs a file, and writes the signature beside it.

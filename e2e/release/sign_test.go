@@ -94,26 +94,33 @@ func pushed(t *testing.T, host string) *Release {
 			}
 		}
 	}
-	r.Directory = t.TempDir()
-	write(t, filepath.Join(r.Directory, "images.txt"), r.images())
-	if err := errors.Join(r.writeLayout(filepath.Join(t.TempDir(), "layout"), r.Directory), writeSums(r.Directory),
+	r.Directory, r.Root, r.Artifacts = t.TempDir(), "../..", r.Artifacts[1:] // without the provenance of small
+	if err := errors.Join(r.writeChart(r.Directory), r.writeStatement(r.Directory, "go1"), r.writeImages(r.Directory), r.writeLayout(filepath.Join(t.TempDir(), "layout"), r.Directory), writeSums(r.Directory),
 		r.Push(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-// commands returns the lines of a text that begin with prefix, without it.
+// commands returns the commands of a text whose first lines begin with prefix, without marks of comments. A line
+// goes on after one that ends with | or \.
 func commands(t *testing.T, file, prefix string) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
+	more := false
 	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, prefix) {
+		switch line = strings.TrimRight(line, "\n"); {
+		case more:
+			all[len(all)-1] += "\n" + line
+		case strings.HasPrefix(line, prefix):
 			all = append(all, strings.TrimLeft(strings.TrimSpace(line), "# "))
+		default:
+			continue
 		}
+		more = strings.HasSuffix(line, "|") || strings.HasSuffix(line, "\\")
 	}
 	return all
 }
@@ -121,11 +128,18 @@ func commands(t *testing.T, file, prefix string) (all []string) {
 // verifications are the commands of docs/release.md that verify the signatures of an image and of the sums.
 func verifications(t *testing.T, image string) (ofImage, ofSums string) {
 	t.Helper()
+	lines := verifying(t)
+	return strings.ReplaceAll(lines[0], "IMAGE@DIGEST", image), lines[2]
+}
+
+// verifying are the commands of docs/release.md that verify: the image, the chart, the sums and the provenance.
+func verifying(t *testing.T) []string {
+	t.Helper()
 	lines := commands(t, "../../docs/release.md", "cosign verify")
-	if len(lines) != 2 {
-		t.Fatalf("docs/release.md has %d commands that verify", len(lines))
+	if len(lines) != 4 {
+		t.Fatalf("docs/release.md has %d commands that verify: %q", len(lines), lines)
 	}
-	return strings.ReplaceAll(lines[0], "IMAGE@DIGEST", image), lines[1]
+	return lines
 }
 
 // The image and the sums of a release are signed, and the commands of docs/release.md verify them,
@@ -166,6 +180,58 @@ func TestSign(t *testing.T) {
 	sums := filepath.Join(r.Directory, "SHA256SUMS")
 	write(t, sums, strings.Replace(read(t, sums), "images.txt", "images.TXT", 1))
 	verifies("changed sums", ofSums, "cosign.pub", false)
+}
+
+// The chart and the provenance are signed, too. The command for the provenance compares it with the image, the
+// version and the commit of its tag: it refuses another of each, and what another key attested.
+func TestSignedProvenance(t *testing.T) {
+	keys := withKeys(t)
+	host, _ := serve(t)
+	r := pushed(t, host)
+	root := checkout(t)
+	gitIn(t, root, "tag", "v1.0.0")
+	write(t, filepath.Join(root, "more"), "")
+	gitIn(t, root, "add", "-A")
+	gitIn(t, root, "commit", "-qm", "second")
+	gitIn(t, root, "tag", "v1.0.1")
+	commit, err := in(root, "git rev-parse v1.0.0")
+	if err != nil {
+		t.Fatal(err, commit)
+	}
+	r.Source.Commit, r.Artifacts = strings.TrimSpace(commit), nil
+	wants(t, r.writeStatement(r.Directory, "go1"), "")
+	line, ofChart := verifying(t)[3], verifying(t)[1]
+	chart, err := r.pinnedChart()
+	if err != nil || !strings.Contains(read(t, filepath.Join(r.Directory, "images.txt")), chart+"\n") {
+		t.Fatalf("%q %v is not in images.txt", chart, err)
+	}
+	with := func(image, digest, version string) string {
+		return strings.NewReplacer("IMAGE@DIGEST", r.Repository+"@"+digest, "IMAGE", image, "v0.1.0", version).Replace(line)
+	}
+	verifies := func(about, line, public string, want bool) {
+		t.Helper()
+		write(t, filepath.Join(root, "cosign.pub"), read(t, filepath.Join(keys, public)))
+		if out, err := in(root, line); (err == nil) != want {
+			t.Errorf("%s: %s: %v, want success: %t\n%s", about, line, err, want, out)
+		}
+	}
+	own := with(r.Repository, r.Digest.String(), "v1.0.0")
+	ofChart = strings.ReplaceAll(ofChart, "CHART@DIGEST", chart)
+	verifies("not attested", own, "cosign.pub", false)
+	verifies("chart, not signed", ofChart, "cosign.pub", false)
+	wants(t, r.Sign(t.Context(), "cosign", filepath.Join(keys, "cosign.key")), "")
+	verifies("attested", own, "cosign.pub", true)
+	verifies("chart", ofChart, "cosign.pub", true)
+	verifies("the other key", own, "other.pub", false)
+	verifies("chart, the other key", ofChart, "other.pub", false)
+	verifies("another version and its commit", with(r.Repository, r.Digest.String(), "v1.0.1"), "cosign.pub", false)
+	verifies("another name", with(r.Repository+"-other", r.Digest.String(), "v1.0.0"), "cosign.pub", false)
+	gitIn(t, root, "tag", "-f", "v1.0.0", "v1.0.1")
+	verifies("the tag is on another commit", own, "cosign.pub", false)
+	other := small(t, r.Repository, "other")
+	other.Version = "v1.0.1"
+	wants(t, other.Push(t.Context()), "")
+	verifies("another image", with(r.Repository, other.Digest.String(), "v1.0.0"), "cosign.pub", false)
 }
 
 func read(t *testing.T, file string) string {
