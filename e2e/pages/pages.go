@@ -47,6 +47,7 @@ var Elsewhere = map[string]string{
 	"docs/runbooks/HPPNodeGone.md":        "they need the operator and a Node that is gone: TestNodeGone of nodes",
 	"docs/runbooks/HPPNotReady.md":        "they need the operator: TestOperator of nodes",
 	"docs/runbooks/HPPOperatorDown.md":    "they need the operator: TestOperator of nodes",
+	"docs/same-names.md":                  "they need the pods of both projects: TestSameNames of docs compares their marks",
 	"docs/which-disk.md":                  "they need disks that are unclear: TestDisks of nodes",
 }
 

@@ -77,8 +77,10 @@ func TestSource(t *testing.T) {
 	gitIn(t, root, "commit", "-qm", "second")
 	_, err = readSource(t.Context(), root, "v1.0.0")
 	wants(t, err, "tag v1.0.0 is on commit "+got.Commit)
-	_, err = readSource(t.Context(), root, "v1.0.1-rc.1")
-	wants(t, err, "")
+	for _, v := range []string{"v1.0.1-rc.1", "v2026.12.0", "v2026.12.1-rc.1"} {
+		_, err = readSource(t.Context(), root, v)
+		wants(t, err, "")
+	}
 	_, err = readSource(t.Context(), t.TempDir(), "v1.0.0")
 	wants(t, err, "not a git repository")
 }
