@@ -45,8 +45,30 @@ func (r *Runner) prove(shard string, o outcome) error {
 	if err != nil {
 		return err
 	}
+	if gone := r.gone(all[shard]); len(gone) > 0 {
+		fmt.Fprintf(r.Out, "%s ran these tests when it last passed, at %s, and the tree does not have them; the message of the "+
+			"commit that records the shard says what proves the same now:\n  %s\n", shard, all[shard].commit, strings.Join(gone, "\n  "))
+	}
 	all[shard] = record{commit: commit, seconds: fmt.Sprintf("%.0f", o.wall.Seconds()), tests: topLevel(o.results.names)}
 	return os.WriteFile(r.provenFile(), format(all), 0o644)
+}
+
+// gone returns the tests of a record, as "PACKAGE TEST", that the tree does not have in any package.
+func (r *Runner) gone(one record) (all []string) {
+	known := map[string]bool{}
+	for _, line := range r.Tiers.rules {
+		for _, test := range line.assigned {
+			known[test.Name] = true
+		}
+	}
+	for _, pkg := range slices.Sorted(maps.Keys(one.tests)) {
+		for _, test := range one.tests[pkg] {
+			if !known[test] {
+				all = append(all, pkg+" "+test)
+			}
+		}
+	}
+	return all
 }
 
 // topLevel groups the test functions of "PACKAGE TEST/ROW" by package.
@@ -54,6 +76,9 @@ func topLevel(names []string) map[string][]string {
 	tests := map[string][]string{}
 	for _, name := range names {
 		pkg, test, _ := strings.Cut(name, " ")
+		if pkg == "" {
+			pkg = "." // of the root
+		}
 		if !strings.Contains(test, "/") {
 			tests[pkg] = append(tests[pkg], test)
 		}
