@@ -8,9 +8,11 @@ MINUTES     ?= 5
 IMAGE       ?= $(shell awk '/newName:/{name=$$2} /newTag:/{tag=$$2} END{print name ":" tag}' \
                  manifests/image/kustomization.yaml)
 LINT_VERSION ?= v2.15.0
+ACTIONLINT_VERSION ?= v1.7.12
 CACHES      := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)
 E2E_CACHE   ?= $(if $(HPP_E2E_CACHE),$(HPP_E2E_CACHE),$(CACHES)/hostpath-provisioner-e2e)
 TOOLS       := $(E2E_CACHE)/tools/$(LINT_VERSION)
+ACTIONLINT  := $(E2E_CACHE)/tools/actionlint-$(ACTIONLINT_VERSION)
 ARCH        := $(shell go env GOARCH)
 # grpcnotrace: gRPC's trace pages use text/template, which keeps every method of every type alive
 # and doubles the binary.
@@ -28,7 +30,7 @@ export CGO_ENABLED := 0
 export GORACE ?= atexit_sleep_ms=100
 
 .PHONY: help build test test-full test-help test-stale test-unit fuzz torture simulate conformance \
-  torture-power power bench lint lint-fast lint-format lint-go lint-shell vulncheck measure image push release deploy demo demo-disks demo-blank-disks \
+  torture-power power bench lint lint-fast lint-format lint-go lint-shell lint-workflow vulncheck measure image push release deploy demo demo-disks demo-blank-disks \
   demo-single-node demo-local-path demo-operator demo-recover bin/cluster cluster-up cluster-sync cluster-down clean
 
 help: ## list the targets
@@ -94,7 +96,11 @@ lint-shell: # the scripts
 	@e2e/packages.sh shellcheck
 	shellcheck -x -S warning $$(git ls-files '*.sh') .ci/run
 
-lint: lint-format ## gofmt, vet, golangci-lint and shellcheck
+lint-workflow: # of a forge; shellcheck reads its commands
+	@test -x $(ACTIONLINT)/actionlint || GOBIN=$(ACTIONLINT) go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
+	$(ACTIONLINT)/actionlint .github/workflows/*.yml
+
+lint: lint-format lint-workflow ## gofmt, vet, golangci-lint, shellcheck and actionlint
 	@test -x $(TOOLS)/golangci-lint || { echo "building golangci-lint $(LINT_VERSION), once"; \
 	  GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION); }
 	$(TOOLS)/golangci-lint run ./...

@@ -50,7 +50,7 @@ var tier1 = []step{
 
 // tier2 are the shards of `make test-full`.
 var tier2 = []step{
-	{name: "lint", what: "golangci-lint, shellcheck", commands: []string{"make --no-print-directory lint"}},
+	{name: "lint", what: "golangci-lint, shellcheck, actionlint", commands: []string{"make --no-print-directory lint"}},
 	{name: "race", what: "every unit test with the race detector", packages: "@unit", args: withRace},
 	{name: "fuzz", what: "every fuzz target for a moment", packages: "@unit", commands: []string{"e2e/fuzz.sh 8s"}},
 	{name: "disk", what: "real filesystems and mounts, csi-sanity, with the race detector", packages: "@disk",
