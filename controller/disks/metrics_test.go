@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"kubevirt.io/hostpath-provisioner/manifests/monitoring"
 	"kubevirt.io/hostpath-provisioner/volume/disk"
 )
 
@@ -46,6 +47,34 @@ func TestWipedAndVerifiedBytes(t *testing.T) {
 	got := gather(t, c)
 	if got["kubevirt_hpp_device_wiped_bytes_total{n}"] != 9 || got["kubevirt_hpp_device_verified_bytes_total{n}"] != 9 {
 		t.Errorf("%v", got)
+	}
+}
+
+// The alerts' expressions have metrics and states that the process exports.
+func TestAlertsOfRawDisks(t *testing.T) {
+	exported := map[string]bool{}
+	all := make(chan *prometheus.Desc, 100)
+	New(Config{Node: "n"}).Describe(all)
+	close(all)
+	for d := range all {
+		exported[regexp.MustCompile(`fqName: "([^"]+)"`).FindStringSubmatch(d.String())[1]] = true
+	}
+	names := regexp.MustCompile(`\bkubevirt_hpp_device\w*`).FindAllString(monitoring.AgentRules, -1)
+	for _, name := range names {
+		if !exported[name] {
+			t.Errorf("an alert reads %s", name)
+		}
+	}
+	states := regexp.MustCompile(`kubevirt_hpp_devices\{state=~?"([a-z|]+)"`).FindAllStringSubmatch(monitoring.AgentRules, -1)
+	for _, m := range states {
+		for state := range strings.SplitSeq(m[1], "|") {
+			if !slices.Contains(States, State(state)) {
+				t.Errorf("an alert reads the state %s", state)
+			}
+		}
+	}
+	if len(names) < 6 || len(states) != 4 {
+		t.Errorf("%d metrics, %d times a state", len(names), len(states))
 	}
 }
 
