@@ -90,10 +90,12 @@ func TestNetworkPolicySelectsTheAgents(t *testing.T) {
 			}
 		}
 	}
-	_, c := agent(t, "examples/monitoring")
-	for _, p := range c.Ports {
-		if !slices.Contains(ports, p.ContainerPort) {
-			t.Errorf("the policy denies port %d to Prometheus", p.ContainerPort)
+	for _, dir := range []string{"examples/monitoring", disksDir} {
+		_, c := agent(t, dir)
+		for _, p := range c.Ports {
+			if !slices.Contains(ports, p.ContainerPort) {
+				t.Errorf("%s: the policy denies port %d to Prometheus", dir, p.ContainerPort)
+			}
 		}
 	}
 }
