@@ -81,7 +81,7 @@ func licenses(ctx context.Context, root string, on []platform, programs ...strin
 
 // linked returns the packages of other modules in the programs for a platform.
 func linked(ctx context.Context, root string, on platform, programs []string) (all []packaged, err error) {
-	env := []string{"CGO_ENABLED=0", "GOOS=" + on.os, "GOARCH=" + on.arch, "GOFLAGS=", "GOWORK=off"}
+	env := slices.Concat(fixed, []string{"GOOS=" + on.os, "GOARCH=" + on.arch, "GOFLAGS="})
 	args := []string{"-C", root, "list", "-deps", "-tags=grpcnotrace", "-json=Dir,Standard,Module"}
 	for _, name := range programs {
 		args = append(args, "./cmd/"+name)

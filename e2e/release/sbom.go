@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -30,8 +31,7 @@ const (
 // install installs a tool into the directory bin. Its bytes are in the SBOMs as sums, so they
 // depend on nothing but its version.
 func install(ctx context.Context, bin, tool string) error {
-	_, err := run(ctx, []string{"GOBIN=" + bin, "GOFLAGS=-trimpath", "CGO_ENABLED=0", "GOWORK=off", "GOEXPERIMENT=", "GOAMD64=v1",
-		"GOARM64=v8.0", "GOFIPS140=off"}, "go", "install", tool)
+	_, err := run(ctx, slices.Concat(fixed, []string{"GOBIN=" + bin, "GOFLAGS=-trimpath"}), "go", "install", tool)
 	return err
 }
 
@@ -48,7 +48,7 @@ func (r *Release) writeSBOMs(ctx context.Context, programs []program, files stri
 		return err
 	}
 	for _, p := range programs {
-		env := []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + p.arch, "GOFLAGS=-tags=grpcnotrace", "GOWORK=off"}
+		env := slices.Concat(fixed, []string{"GOOS=linux", "GOARCH=" + p.arch, "GOFLAGS=-tags=grpcnotrace"})
 		text, err := run(ctx, env, filepath.Join(bin, "cyclonedx-gomod"), "app", "-json", "-std", "-notimestamp", "-noserial",
 			"-licenses", "-assert-licenses", "-main", "cmd/"+p.name, r.Root)
 		if err != nil {
