@@ -267,6 +267,11 @@ func mounted(w workload, configs map[string]map[string]string, bad func(string, 
 		}
 	}
 	if w.Name == "hostpath-provisioner-disks" {
+		for name, data := range configs {
+			if dir := data["deviceDir"]; dir != "" && !below(dir, mounts) {
+				bad("%s: the directory %s of %s is below none of its mounts, %s", w.Name, dir, name, mounts)
+			}
+		}
 		return nil
 	}
 	return dirs
