@@ -38,7 +38,7 @@ func (p *Pool) Adopt(s Spec) (Volume, error) {
 		if err := adoptable(c, s.Name); err != nil {
 			return Volume{}, err
 		}
-		r := adoptedRecord(s)
+		r := p.adoptedRecord(s)
 		return p.volume(c, r, false), p.putFirst(c, "adopt.record", r)
 	})
 }
@@ -56,8 +56,8 @@ func adoptable(c *call, name string) error {
 	return nil
 }
 
-func adoptedRecord(s Spec) record.Record {
-	r := newRecord(s, record.Bound)
+func (p *Pool) adoptedRecord(s Spec) record.Record {
+	r := p.newRecord(s, record.Bound)
 	r.Adopted, r.Quota, r.Inodes = true, record.QuotaBestEffort, 0
 	return r
 }

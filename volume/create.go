@@ -13,6 +13,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/record"
+	"kubevirt.io/hostpath-provisioner/volume/space"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 	"kubevirt.io/hostpath-provisioner/volume/volumequota"
 )
@@ -40,6 +41,10 @@ func (p *Pool) Create(s Spec) (Volume, error) {
 	if err := volumequota.Validate(s.Quota, s.Inodes); err != nil {
 		return Volume{}, fault.Failed(op, s.Name, err)
 	}
+	if most := p.config.TrashRetentionMax; s.TrashRetention > int64(most/time.Second) {
+		return Volume{}, fault.Failed(op, s.Name, fmt.Errorf("%w: it is to be kept for %s once it is deleted, and this node "+
+			"keeps deleted volumes for at most %s", ErrInvalid, time.Duration(s.TrashRetention)*time.Second, most))
+	}
 	return resultOf(p.withAnyVolume, op, s.Name, func(c *call) (Volume, error) { return p.create(c, s) })
 }
 
@@ -62,7 +67,7 @@ func (p *Pool) create(c *call, s Spec) (Volume, error) {
 		if err := absent(c, s.Name); err != nil {
 			return Volume{}, err
 		}
-		release, err := p.allocate(c, s.Name, s.Bytes, s.Bytes)
+		release, err := p.allocate(c, space.Request{Name: s.Name, Bytes: s.Bytes, Wanted: s.Bytes})
 		if err != nil {
 			return Volume{}, err
 		}
@@ -71,7 +76,7 @@ func (p *Pool) create(c *call, s Spec) (Volume, error) {
 	if err := c.StillWanted(); err != nil {
 		return Volume{}, err
 	}
-	r, err := p.build(c, newRecord(s, record.Creating))
+	r, err := p.build(c, p.newRecord(s, record.Creating))
 	if err != nil {
 		return Volume{}, err
 	}
@@ -90,12 +95,18 @@ func absent(c *call, name string) error {
 	return err
 }
 
-func newRecord(s Spec, state record.State) record.Record {
+// newRecord returns the record of a new volume. Its time of creation differs from that of each kept
+// volume of its name; see record.SameVolume.
+func (p *Pool) newRecord(s Spec, state record.State) record.Record {
+	created := now()
+	for p.kept.Has(s.Name, created) {
+		created = created.Add(time.Second)
+	}
 	return record.Record{
 		Version: record.Version, Name: s.Name, State: state, Bytes: s.Bytes, Owner: s.Owner, PV: s.PV,
 		ReclaimPolicy: s.ReclaimPolicy, Cluster: s.Cluster, Ephemeral: s.Ephemeral, Quota: s.Quota, Inodes: s.Inodes,
-		Mode: s.Mode, UID: s.UID, GID: s.GID,
-		Created: now(), Trash: rand.Text(),
+		Mode: s.Mode, UID: s.UID, GID: s.GID, TrashRetention: s.TrashRetention,
+		Created: created, Trash: rand.Text(),
 	}
 }
 

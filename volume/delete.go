@@ -14,7 +14,7 @@ import (
 )
 
 // Delete deletes the volume: its name and its allocation are free at once, and the next
-// Purge removes its data. It does nothing if the volume is gone, so callers may retry.
+// Purge removes its data, unless the data is kept for Undelete. It does nothing if the volume is gone, so callers may retry.
 //
 // With an ErrNotReady the directory may be in the trash. The deletion goes no further then:
 // the volume is set aside until Delete is called again, or Restore.
@@ -82,18 +82,19 @@ func (p *Pool) delete(c *call, r record.Record) error {
 // rollBackDelete marks the volume of a deletion that did not move the directory as in place.
 // If the directory moved, the volume stays set aside.
 func (p *Pool) rollBackDelete(c *call, r record.Record) {
-	if moved, err := file.Exists(c.Trash, r.Trash); !moved && err == nil {
+	if moved, _, err := inTrash(c, r.Trash); moved < 0 && err == nil {
 		p.records.SetAside(r.Name, false, false)
 	}
 }
 
-// finishDelete moves a volume into the trash, and its record beside it. It omits the steps that
+// finishDelete moves a volume into the trash, or to the kept volumes, and its record beside it. It
+// omits the steps that
 // were done before. The second step decides: before it the volume is set aside, and nothing but a
 // caller that still waits does it, except for an ephemeral volume, whose pod is gone for good. A
 // purge flushes it: until then a start finds the volume set aside, and the entry in the trash, or
 // the record there, shows that a directory of that name is another one.
 func (p *Pool) finishDelete(c *call, r record.Record) error {
-	trashed, err := inTrash(c, r)
+	to, _, err := inTrash(c, r.Trash)
 	if err != nil {
 		return err
 	}
@@ -101,19 +102,26 @@ func (p *Pool) finishDelete(c *call, r record.Record) error {
 	if err != nil {
 		return err
 	}
+	trashed := to >= 0
 	decided := !r.Aside || r.Ephemeral // no caller has to wait for it
+	if !trashed {
+		to = c.Trash
+	}
 	if there && !trashed {
 		if err := c.StillWanted(); err != nil && !decided {
 			return err
 		}
+		if to, err = p.destination(c, r); err != nil {
+			return err
+		}
 		p.step("delete.rename")
-		if err := p.trash.Move(c.Dir, r.Name, r.Trash); err != nil {
+		if err := p.trash.Move(c.Dir, r.Name, to, r.Trash); err != nil {
 			return err
 		}
 	}
 	if !r.Flushed { // a slow disk flushes once, also if the caller has left meanwhile
 		p.step("delete.sync")
-		if err := file.Flush(c.Base, c.Trash); err != nil {
+		if err := file.Flush(c.Base, to); err != nil {
 			return err
 		}
 		if r.Aside {
@@ -123,8 +131,11 @@ func (p *Pool) finishDelete(c *call, r record.Record) error {
 	if err := c.StillWanted(); err != nil && !decided {
 		return err
 	}
-	if err := p.moveRecord(c, r); err != nil {
+	if err := p.moveRecord(c, r, to); err != nil {
 		return err
+	}
+	if to == c.Kept() {
+		p.kept.Add(r)
 	}
 	p.records.Forget(r.Name)
 	if there || trashed {
@@ -132,28 +143,36 @@ func (p *Pool) finishDelete(c *call, r record.Record) error {
 	}
 	// If the directory was missing, there is no entry in the trash to show it.
 	p.step("delete.flush")
-	return file.Flush(c.Records, c.Trash)
+	return file.Flush(c.Records, to)
 }
 
-// inTrash reports whether the volume was moved into the trash: its entry is there, or was
-// purged and has left its record. A directory that has the volume's name now is another one.
-func inTrash(c *call, r record.Record) (bool, error) {
-	entry, err := file.Exists(c.Trash, r.Trash)
-	if entry || err != nil {
-		return entry, err
+// inTrash returns the directory to which a volume was moved, as entry id: the trash, or that of the
+// kept volumes, or -1. Its entry is there, or was removed and has left its record: decided. A
+// directory that has the volume's name now is another one.
+func inTrash(c *call, id string) (dir int, entry bool, err error) {
+	dirs := []int{c.Trash}
+	if kept := c.Kept(); kept >= 0 {
+		dirs = append(dirs, kept)
 	}
-	return file.Exists(c.Trash, r.Trash+record.Suffix)
+	for _, name := range []string{id, id + record.Suffix} {
+		for _, dir := range dirs {
+			if there, err := file.Exists(dir, name); there || err != nil {
+				return dir, name == id, err
+			}
+		}
+	}
+	return -1, false, nil
 }
 
-// moveRecord moves the record of a volume that is in the trash beside its entry. It does
+// moveRecord moves the record of a volume that is in the trash, or kept, beside its entry. It does
 // nothing if the record was moved before.
 //
 // A power cut can leave both names of a record that was being moved: btrfs writes the two
 // directories one after the other, and both names are links of one file then. rename(2) does
 // nothing for two links of one file. The old name is therefore removed by itself.
-func (p *Pool) moveRecord(c *call, r record.Record) error {
+func (p *Pool) moveRecord(c *call, r record.Record, to int) error {
 	p.step("delete.move")
-	if err := unix.Renameat(c.Records, r.Name, c.Trash, r.Trash+record.Suffix); err != nil && err != unix.ENOENT {
+	if err := unix.Renameat(c.Records, r.Name, to, r.Trash+record.Suffix); err != nil && err != unix.ENOENT {
 		return fault.Path("rename", r.Name, err)
 	}
 	left, err := record.Read(c.Records, r.Name)

@@ -21,6 +21,8 @@
 //	    staging/<volume>      a volume that is being created
 //	    trash/<id>            a deleted volume until its data is removed
 //	    trash/<id>.json       the record it had
+//	    kept/<id>, <id>.json  a deleted volume that can be brought back
+//	    kept.json             for how long each was kept
 //
 // The package logs nothing and starts no work of its own. Errors are of type *fault.Error and
 // wrap one of the sentinels of package fault, which volume.go repeats. States, owners, modes and

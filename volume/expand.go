@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"kubevirt.io/hostpath-provisioner/volume/record"
+	"kubevirt.io/hostpath-provisioner/volume/space"
 )
 
 // Expand grows a volume to so many bytes, its allocation and its quota, also while pods use
@@ -43,7 +44,7 @@ func (p *Pool) Expand(name string, bytes int64) (Volume, error) {
 func (p *Pool) expand(c *call, before record.Record, bytes int64) (record.Record, error) {
 	r := before
 	if bytes > before.Bytes {
-		release, err := p.allocate(c, r.Name, bytes, bytes-before.Bytes)
+		release, err := p.allocate(c, space.Request{Name: r.Name, Bytes: bytes, Wanted: bytes - before.Bytes})
 		if err != nil {
 			return before, err
 		}

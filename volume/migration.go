@@ -42,7 +42,7 @@ func (p *Pool) AdoptMigrating(s Spec, m record.Migration) (record.Record, error)
 			return record.Record{}, err
 		}
 		m.Adopted = true
-		return p.putJournal(c, "adopt.record", adoptedRecord(s), m)
+		return p.putJournal(c, "adopt.record", p.adoptedRecord(s), m)
 	})
 }
 

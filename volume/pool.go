@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
@@ -41,6 +43,12 @@ type Config struct {
 	Inner []string
 	// PurgeRate is how many files the purge may remove a second; 0 is no bound.
 	PurgeRate int
+	// TrashRetention is for how long a deleted volume is kept, by the running time of agents, so that
+	// Undelete can bring it back; 0 keeps none. TrashRetentionMax bounds what a Spec may ask for.
+	TrashRetention, TrashRetentionMax time.Duration
+	// Running returns the running time of the process; tests have an invented clock. nil is by a clock
+	// that no user can set.
+	Running func() time.Duration
 	// EnableBtrfsQuota turns on simple quota on a btrfs that has none. It
 	// changes the filesystem for good; see quota.Enable.
 	EnableBtrfsQuota bool
@@ -62,6 +70,8 @@ type Config struct {
 	// Step is called before each change to the disk, with its name; tests stop there. It
 	// must not call the pool. nil does nothing.
 	Step func(name string)
+	// Figures changes the figures of the filesystem; tests have invented disks. nil changes nothing.
+	Figures func(*unix.Statfs_t)
 	// Mounted returns nil if Mount is a mount point of the host; tests have invented disks. nil asks
 	// the kernel.
 	Mounted func(dir string) error
@@ -87,6 +97,8 @@ type Pool struct {
 	siblings    atomic.Pointer[[]*Pool]           // the same, as NewPools joined them
 	names       bounded.NameLocks
 	trash       *trash.Trash
+	kept        *trash.Index // the deleted volumes that can be brought back
+	room        *trash.Room  // made by removing them early
 
 	records *record.Store
 	ledger  *space.Ledger
@@ -97,6 +109,7 @@ type Pool struct {
 	mu           sync.Mutex              // guards the following fields
 	notes        []string                // of recovery, for an administrator
 	sharedOnDisk map[string]space.Shared // what sharedName has
+	keptSaved    time.Duration           // the running time of the last write of trash.SavedName
 }
 
 // New validates the configuration and returns a pool that is not open yet. It does not use
@@ -114,10 +127,15 @@ func New(c Config) (*Pool, error) {
 	if c.Patience == 0 {
 		c.Patience = bounded.DefaultPatience
 	}
+	if c.Running == nil {
+		begin := time.Now()
+		c.Running = func() time.Duration { return time.Since(begin) }
+	}
 	if c.Step == nil {
 		c.Step = func(string) {}
 	}
-	p := &Pool{config: c, path: filepath.Join("/", c.Path), trash: trash.New(c.PurgeRate, c.Step)}
+	p := &Pool{config: c, path: filepath.Join("/", c.Path), trash: trash.New(c.PurgeRate, c.Step),
+		kept: trash.NewIndex(c.Running), room: trash.NewRoom(c.Running)}
 	p.records = record.NewStore(p.left)
 	p.ledger = space.NewLedger(p.records, c.Reserve, c.Overcommit)
 	p.quotas = volumequota.New(volumequota.Config{
@@ -141,6 +159,9 @@ func (c *Config) check() error {
 		return fmt.Errorf("the overcommit ratio is %v; it is a positive number", c.Overcommit)
 	case c.Patience < 0:
 		return fmt.Errorf("the patience is %s; it cannot be negative", c.Patience)
+	case c.TrashRetention < 0 || c.TrashRetentionMax < 0:
+		return fmt.Errorf("deleted volumes are kept for %s, at most %s; neither can be negative", c.TrashRetention,
+			c.TrashRetentionMax)
 	case c.PurgeRate < 0:
 		return fmt.Errorf("the purge rate is %d files a second; it cannot be negative", c.PurgeRate)
 	}

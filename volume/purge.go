@@ -11,7 +11,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/trash"
 )
 
-// Purge empties the trash at Config.PurgeRate, its entries in turns. more reports whether
+// Purge moves those kept volumes to the trash whose time is over or whose room is needed, and then
+// empties the trash at Config.PurgeRate, its entries in turns. more reports whether
 // entries are left that another call can remove. The joined errors have the reasons of those
 // that cannot be removed. Purge may take long; ctx stops it between two files, and the next
 // call continues. Calls wait for each other.
@@ -34,9 +35,11 @@ func (p *Pool) Purge(ctx context.Context) (more bool, err error) {
 	return err != nil || left > 0, err
 }
 
-// purge writes deferred records, recovers deletions and empties the trash, in rounds.
+// purge writes deferred records, moves kept volumes to the trash that are due, recovers deletions and
+// empties the trash, in rounds. It measures kept volumes once the trash is empty.
 func (p *Pool) purge(ctx context.Context, c *call, emptying *trash.Emptying) error {
 	for {
+		dropped := p.dropDue(c)
 		names, err := emptying.Names()
 		if err != nil {
 			return err
@@ -44,8 +47,15 @@ func (p *Pool) purge(ctx context.Context, c *call, emptying *trash.Emptying) err
 		written := p.writeDeferred(ctx, c)
 		moving, recovered := p.recoverDeletions(c, names)
 		again, err := emptying.Round(ctx, names, moving, p.undecided(names))
+		left, unread := emptying.Removable()
+		if unread == nil {
+			p.room.Left(left)
+		}
+		if !again && ctx.Err() == nil {
+			again = p.measureKept(ctx, c)
+		}
 		if !again || ctx.Err() != nil {
-			return errors.Join(written, recovered, err)
+			return errors.Join(dropped, written, recovered, err, unread, p.writeKept(c))
 		}
 	}
 }

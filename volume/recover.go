@@ -26,7 +26,11 @@ func (p *Pool) recoverAll(c *call, notes []string) error {
 	// A process that was killed may have moved a volume, or its record, and flushed nothing.
 	// Delete for that volume does less from now on, or nothing, so no call would flush it.
 	p.step("recover.flush")
-	if err := file.Flush(c.Base, c.Records, c.Trash); err != nil {
+	flush := []int{c.Base, c.Records, c.Trash}
+	if kept := c.Kept(); kept >= 0 {
+		flush = append(flush, kept)
+	}
+	if err := file.Flush(flush...); err != nil {
 		return err
 	}
 	if err := p.load(c, notes); err != nil {
@@ -46,6 +50,9 @@ func (p *Pool) recoverAll(c *call, notes []string) error {
 			}
 			p.note(fmt.Sprintf("%s%s: %v", stillOf(r.Name), r.State, err))
 		}
+	}
+	if err := p.recoverKept(c); err != nil {
+		return err
 	}
 	left, err := p.clearStaging(c)
 	if err != nil {
@@ -214,11 +221,11 @@ func (p *Pool) recoverCreating(c *call, r record.Record) error {
 
 // recoverDeleting continues a deletion, unless something was mounted on the volume meanwhile.
 func (p *Pool) recoverDeleting(c *call, r record.Record) error {
-	trashed, err := inTrash(c, r)
+	to, _, err := inTrash(c, r.Trash)
 	if err != nil {
 		return err
 	}
-	if !trashed {
+	if to < 0 {
 		if err := c.CheckUnused(r.Name); err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}

@@ -47,39 +47,46 @@ func (p *Pool) SetAside() []record.Record { return p.records.InTrash() }
 
 var errOccupied = fmt.Errorf("%w: something else has the place of its directory; move that away", ErrConflict)
 
-// bringBack renames a directory back from the trash, if that was not done before. The record
-// has the name there.
+// bringBack renames a directory back from the trash, or from the kept volumes, if that was not done
+// before. The record has the name there.
 func (p *Pool) bringBack(c *call, r record.Record) error {
-	entry, err := file.Exists(c.Trash, r.Returning)
+	id := r.Returning
+	from, entry, err := inTrash(c, id)
 	if err != nil {
 		return err
 	}
 	if entry {
 		p.step("restore.rename")
-		switch err := tree.Rename(c.Trash, r.Returning, c.Base, r.Name); {
+		switch err := tree.Rename(from, id, c.Base, r.Name); {
 		case err == unix.EEXIST:
 			return errOccupied
 		case err != nil:
-			return fault.Path("rename", r.Returning, err)
+			return fault.Path("rename", id, err)
 		}
 	}
+	if from < 0 {
+		from = c.Trash
+	}
 	p.step("restore.sync")
-	if err := file.Flush(c.Base, c.Trash); err != nil {
+	if err := file.Flush(c.Base, from); err != nil {
 		return err
 	}
 	r.Returning = ""
 	p.step("restore.done")
-	return p.put(c, r)
+	if err := p.put(c, r); err != nil {
+		return err
+	}
+	return p.unkeep(c, id)
 }
 
 // recoverAside finishes the deletion of a volume that is set aside if it was decided, and
 // marks a volume whose directory is not in the trash as in place. Otherwise it does nothing.
 func (p *Pool) recoverAside(c *call, r record.Record) error {
-	decided, err := file.Exists(c.Trash, r.Trash+record.Suffix)
-	if err != nil {
-		return err
+	decided := false
+	at, entry, err := inTrash(c, r.Trash)
+	if err == nil && at >= 0 {
+		decided, err = file.Exists(at, r.Trash+record.Suffix)
 	}
-	entry, err := file.Exists(c.Trash, r.Trash)
 	switch {
 	case err != nil:
 		return err

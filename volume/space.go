@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -30,20 +31,43 @@ func (p *Pool) Space() (space.Space, error) {
 // allocate allocates bytes to a volume whose record does not have them yet. It returns a
 // fault.SpaceError if the new ones of them, wanted, are not available. release gives back what
 // no record took over.
-func (p *Pool) allocate(c *call, name string, bytes, wanted int64) (release func(), err error) {
+//
+// If kept volumes have the missing bytes, the next purges remove some; see fault.SpaceError.
+func (p *Pool) allocate(c *call, r space.Request) (release func(), err error) {
 	st, err := p.meter(c)
 	if err != nil {
 		return nil, err
 	}
-	return p.filesystems.Load().Allocate(c.Filesystem, p.ledger, st, name, bytes, wanted)
+	release, err = p.filesystems.Load().Allocate(c.Filesystem, p.ledger, st, r)
+	var full *fault.SpaceError
+	if errors.As(err, &full) && full.Wanted <= full.Available+full.Kept {
+		full.MakingRoom = p.room.Ask(r.Name, r.Wanted, freeBytes(st))
+	}
+	return release, err
 }
 
 // meter reads the counters of all pools on the filesystem, and then the figures of the
 // filesystem: data that is written between the two is missing from both.
 func (p *Pool) meter(c *call) (*unix.Statfs_t, error) {
 	p.filesystems.Load().Meter(c.Call, c.Filesystem, p.ledger, p.counters(c, nil))
-	return c.Statfs()
+	st, err := p.statfs(c)
+	if err == nil {
+		kept, _ := p.kept.Bytes()
+		p.ledger.SetKept(p.room.Offered(kept, freeBytes(st)))
+	}
+	return st, err
 }
+
+// statfs returns the figures of the filesystem.
+func (p *Pool) statfs(c *call) (*unix.Statfs_t, error) {
+	st, err := c.Statfs()
+	if err == nil && p.config.Figures != nil {
+		p.config.Figures(st)
+	}
+	return st, err
+}
+
+func freeBytes(st *unix.Statfs_t) int64 { return space.Blocks(st.Bavail, st.Frsize) }
 
 // member is the pool as the other pools on its filesystem see it.
 type member struct{ p *Pool }
@@ -67,7 +91,7 @@ func (p *Pool) counters(c *call, before []space.Reading) []space.Reading {
 	}
 	return p.ledger.ReadCounters(before,
 		func() (int64, error) {
-			st, err := c.Statfs()
+			st, err := p.statfs(c)
 			if err != nil {
 				return 0, err
 			}
@@ -141,7 +165,7 @@ func (p *Pool) Measure(ctx context.Context) error {
 		p.readCounters(c)
 		pace, elsewhere := c.Paced(measurePace()), c.quotas.CountedElsewhere()
 		walk := space.Walk{
-			Filesystem: c.Filesystem, Statfs: c.Statfs,
+			Filesystem: c.Filesystem, Statfs: func() (*unix.Statfs_t, error) { return p.statfs(c) },
 			Size: func(ctx context.Context, name string) (tree.Size, error) {
 				return tree.Measure(ctx, c.Base, name, pace, elsewhere)
 			},

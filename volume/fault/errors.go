@@ -85,6 +85,10 @@ func (e *HangError) Is(target error) bool { return target == ErrNotReady }
 // SpaceError is the cause if the requested bytes are not available. It is an ErrNoSpace.
 type SpaceError struct {
 	Wanted, Available, Total int64
+	// Kept is how much more would be available without the deleted volumes that are kept.
+	Kept int64
+	// MakingRoom is true if the next purges remove kept volumes for this request: try again after each.
+	MakingRoom bool
 	// NoInodes is true if the filesystem has too few free inodes for another volume, however many
 	// bytes are free. Available is then 0.
 	NoInodes bool
@@ -97,8 +101,12 @@ func (e *SpaceError) Error() string {
 	if e.NoInodes {
 		return fmt.Sprintf("%v: its filesystem has no free inodes; remove files, or move volumes to another pool", ErrNoSpace)
 	}
-	return fmt.Sprintf("%v: wanted %d bytes, %d of %d available",
+	text := fmt.Sprintf("%v: wanted %d bytes, %d of %d available",
 		ErrNoSpace, e.Wanted, e.Available, e.Total)
+	if e.MakingRoom {
+		text += "; deleted volumes that were kept are being removed to make room"
+	}
+	return text
 }
 
 // Is makes errors.Is(err, ErrNoSpace) true.

@@ -113,7 +113,7 @@ func read(s Setting) (*reading, error) {
 func (r *reading) fill(c *bounded.Call, d *pooldir.Dir, s Setting) error {
 	r.Pool = Pool{Name: s.Name, Path: s.Path, ID: d.ID.ID, Created: d.ID.Created, Held: d.Held(), Holder: d.Holder(),
 		Reserve: s.Reserve}
-	all, err := record.Load(record.Dirs{Base: d.Base, Records: d.Records, Trash: d.Trash, Progress: c.Progress})
+	all, err := record.Load(record.Dirs{Base: d.Base, Records: d.Records, Trash: d.Trash, Kept: d.Kept(), Progress: c.Progress})
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,12 @@ func (r *reading) fill(c *bounded.Call, d *pooldir.Dir, s Setting) error {
 	if err := label(d, &r.Report); err != nil {
 		return err
 	}
-	r.Trash, err = trashEntries(d)
+	if r.Trash, err = trashEntries(d); err != nil {
+		return err
+	}
+	var frees int64
+	r.Kept, frees, err = keptEntries(d, records)
+	r.ledger.SetKept(frees)
 	return err
 }
 

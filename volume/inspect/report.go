@@ -14,13 +14,15 @@ import (
 // Report describes a pool as it is on the disk.
 type Report struct {
 	// Version is that of this description; see Decode.
-	Version  int          `json:"version"`
-	Pool     Pool         `json:"pool"`
-	Space    space.Space  `json:"space"`
-	Volumes  []Volume     `json:"volumes"` // every record, by name
-	Trash    []TrashEntry `json:"trash"`   // what a purge will remove, by ID
-	Damaged  []string     `json:"damaged,omitempty"`
-	Warnings []string     `json:"warnings,omitempty"`
+	Version int          `json:"version"`
+	Pool    Pool         `json:"pool"`
+	Space   space.Space  `json:"space"`
+	Volumes []Volume     `json:"volumes"` // every record, by name
+	Trash   []TrashEntry `json:"trash"`   // what a purge will remove, by ID
+	// Kept are the deleted volumes that can be brought back, by ID.
+	Kept     []KeptEntry `json:"kept,omitempty"`
+	Damaged  []string    `json:"damaged,omitempty"`
+	Warnings []string    `json:"warnings,omitempty"`
 	// Unrecorded are directories without a record, by name. Mounts on them are not checked.
 	Unrecorded []Unrecorded `json:"unrecorded,omitempty"`
 }
@@ -87,6 +89,26 @@ type TrashEntry struct {
 	Since time.Time `json:"since"`
 	// Stuck is the reason why the agent's last purge could not remove it.
 	Stuck string `json:"stuck,omitempty"`
+}
+
+// KeptEntry describes one deleted volume that is kept. Its space is not allocated any more.
+type KeptEntry struct {
+	ID string `json:"id"`
+	// Name, Bytes, Owner, PV and Created are those of its record; only ID and Since are known without one.
+	Name    string       `json:"name,omitempty"`
+	Bytes   int64        `json:"bytes,omitempty"`
+	Owner   record.Owner `json:"owner,omitzero"`
+	PV      string       `json:"pv,omitempty"`
+	PVUID   string       `json:"pvUID,omitempty"`
+	Cluster string       `json:"cluster,omitempty"`
+	Created time.Time    `json:"created,omitzero"`
+	// Since is when it was deleted, by the clock of the node. Seconds is for how long agents have run since
+	// then, and Frees how many bytes surely become free with it, as the agent noted both last.
+	Since   time.Time `json:"since"`
+	Seconds int64     `json:"seconds,omitempty"`
+	Frees   int64     `json:"frees,omitempty"`
+	// Retention is for how many seconds it is kept, if its class has one: the agent's default otherwise.
+	Retention int64 `json:"retention,omitempty"`
 }
 
 // Unrecorded is a directory of the pool without a record.

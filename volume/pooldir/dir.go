@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -28,6 +29,7 @@ const (
 	RecordsName  = "records"
 	StagingName  = "staging"
 	TrashName    = "trash"
+	KeptName     = "kept"
 )
 
 // Dir is the open directory of a pool. Everything on disk is accessed through it.
@@ -48,6 +50,10 @@ type Dir struct {
 	on place // pool.json, when it was opened
 	// own has the directories of ownDirs, as they were opened.
 	own [len(ownDirs)]place
+
+	keeping sync.Mutex // guards kept and keptAt
+	kept    int        // -1 until MakeKept
+	keptAt  place
 
 	// live ends before the directory is closed; long work stops then.
 	live context.Context //nolint:containedctx // its end is what closes the directory
@@ -76,7 +82,7 @@ func placeOf(dir int, name string, flags int) (place, error) {
 }
 
 func newDir() *Dir {
-	d := &Dir{Base: -1, Private: -1, Records: -1, Staging: -1, Trash: -1, lock: -1}
+	d := &Dir{Base: -1, Private: -1, Records: -1, Staging: -1, Trash: -1, lock: -1, kept: -1}
 	d.live, d.end = context.WithCancel(context.Background())
 	return d
 }
@@ -89,7 +95,7 @@ func (d *Dir) Close() {
 		// exec, and closing ours alone would not unlock.
 		_ = unix.Flock(d.lock, unix.LOCK_UN)
 	}
-	for _, fd := range []*int{&d.lock, &d.Trash, &d.Staging, &d.Records, &d.Private, &d.Base} {
+	for _, fd := range []*int{&d.lock, &d.kept, &d.Trash, &d.Staging, &d.Records, &d.Private, &d.Base} {
 		if *fd >= 0 {
 			unix.Close(*fd)
 			*fd = -1
@@ -132,12 +138,15 @@ var ownDirs = [...]string{RecordsName, StagingName, TrashName}
 
 // locate records the place of each directory, for verify and whole.
 func (d *Dir) locate() error {
-	errs := make([]error, 3+len(ownDirs))
+	errs := make([]error, 4+len(ownDirs))
 	d.at, errs[0] = placeOf(d.Base, "", unix.AT_EMPTY_PATH)
 	d.in, errs[1] = placeOf(d.Private, "", unix.AT_EMPTY_PATH)
 	d.on, errs[2] = placeOf(d.Private, identityName, unix.AT_SYMLINK_NOFOLLOW)
 	for i, fd := range [...]int{d.Records, d.Staging, d.Trash} {
-		d.own[i], errs[3+i] = placeOf(fd, "", unix.AT_EMPTY_PATH)
+		d.own[i], errs[4+i] = placeOf(fd, "", unix.AT_EMPTY_PATH)
+	}
+	if d.kept >= 0 {
+		d.keptAt, errs[3] = placeOf(d.kept, "", unix.AT_EMPTY_PATH)
 	}
 	return errors.Join(errs...)
 }
@@ -183,8 +192,8 @@ func (d *Dir) ContainsPool(name string) (bool, error) {
 }
 
 // makeDir opens a directory. If there is none, it creates one for the agent alone.
-func (o *Opener) makeDir(parent int, name, step string) (int, error) {
-	o.config.Step(step)
+func makeDir(parent int, name, what string, step func(string)) (int, error) {
+	step(what)
 	made := unix.Mkdirat(parent, name, 0o700)
 	if made != nil && made != unix.EEXIST {
 		return -1, fault.Path("create", name, made)
@@ -194,7 +203,7 @@ func (o *Opener) makeDir(parent int, name, step string) (int, error) {
 		return -1, fault.Path("open", name, err)
 	}
 	if made == nil {
-		o.config.Step("open.mode")
+		step("open.mode")
 		// Independent of the umask, and of the parent's setgid bit.
 		err = unix.Fchmod(fd, 0o700)
 	}
@@ -213,7 +222,7 @@ func (o *Opener) makeBase(path string) (int, error) {
 		return -1, fault.Path("open", filepath.Dir(path), err)
 	}
 	defer unix.Close(parent)
-	fd, err := o.makeDir(parent, filepath.Base(path), "open.base")
+	fd, err := makeDir(parent, filepath.Base(path), "open.base", o.config.Step)
 	if err != nil {
 		return -1, err
 	}

@@ -49,14 +49,15 @@ func (d *Dir) covered(path string) bool {
 }
 
 // everUsed reports whether the pool holds or ever held anything: a record, an entry in the trash,
-// or an entry beside the private directory that is not a pool inside this one. In doubt it did.
+// or an entry beside the private directory that is not a pool inside this one. In doubt it did, as with
+// a directory of kept volumes, which only a deletion creates.
 func (d *Dir) everUsed(inner []string) bool {
 	names, err := file.List(d.Base, ".")
 	own := func(name string) bool { return name == PrivateName || slices.Contains(inner, name) }
 	if err != nil || len(slices.DeleteFunc(names, own)) > 0 {
 		return true
 	}
-	return !untouched(d.Records) || !untouched(d.Trash) || !file.IsEmpty(d.Private, StagingName)
+	return d.Kept() >= 0 || !untouched(d.Records) || !untouched(d.Trash) || !file.IsEmpty(d.Private, StagingName)
 }
 
 // untouched reports whether a directory never had an entry: its last change is as old as the

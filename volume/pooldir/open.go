@@ -80,7 +80,7 @@ func (o *Opener) admit(d *Dir, e Expected) (err error) {
 // layout opens the directories in the private one, and creates missing ones for the agent alone.
 func (o *Opener) layout(d *Dir) (err error) {
 	if d.Private < 0 {
-		if d.Private, err = o.makeDir(d.Base, PrivateName, "open.private"); err != nil {
+		if d.Private, err = makeDir(d.Base, PrivateName, "open.private", o.config.Step); err != nil {
 			return err
 		}
 	}
@@ -88,9 +88,12 @@ func (o *Opener) layout(d *Dir) (err error) {
 		fd   *int
 		name string
 	}{{&d.Records, RecordsName}, {&d.Staging, StagingName}, {&d.Trash, TrashName}} {
-		if *dir.fd, err = o.makeDir(d.Private, dir.name, "open."+dir.name); err != nil {
+		if *dir.fd, err = makeDir(d.Private, dir.name, "open."+dir.name, o.config.Step); err != nil {
 			return err
 		}
+	}
+	if d.kept, err = openDir(d.Private, KeptName); err != nil {
+		return err
 	}
 	o.config.Step("open.sync")
 	return file.Flush(d.Private, d.Base)
@@ -163,7 +166,7 @@ func (d *Dir) openToRead(path string) (err error) {
 	if d.ID.ID == "" {
 		return fmt.Errorf("%w: the directory is no pool; the path is wrong, or its disk is not mounted", fault.ErrNotReady)
 	}
-	for name, fd := range map[string]*int{RecordsName: &d.Records, StagingName: &d.Staging, TrashName: &d.Trash} {
+	for name, fd := range map[string]*int{RecordsName: &d.Records, StagingName: &d.Staging, TrashName: &d.Trash, KeptName: &d.kept} {
 		if *fd, err = openDir(d.Private, name); err != nil {
 			return err
 		}

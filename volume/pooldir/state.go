@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -30,12 +31,16 @@ func (d *Dir) Writable() error {
 // that is written there would be lost. The pool must not be reopened then, because that would
 // create an empty directory in its place.
 func (d *Dir) whole() error {
-	for i, name := range ownDirs {
+	names, places := ownDirs[:], d.own[:]
+	if at, ok := d.keptPlace(); ok {
+		names, places = append(slices.Clone(names), KeptName), append(slices.Clone(places), at)
+	}
+	for i, name := range names {
 		is, err := placeOf(d.Private, name, unix.AT_SYMLINK_NOFOLLOW)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return asNotReady(err)
 		}
-		if err != nil || is != d.own[i] {
+		if err != nil || is != places[i] {
 			return fmt.Errorf("%w: %s/%s was removed or replaced while this process used it: restore it, or restart the agent, "+
 				"which adopts again what PVs name", fault.ErrNotReady, PrivateName, name)
 		}

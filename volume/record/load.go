@@ -21,6 +21,7 @@ const _ = uint(file.MaxBytes - 2*MaxSize)
 // Dirs are a pool's directories.
 type Dirs struct {
 	Base, Records, Trash int // open for reading
+	Kept                 int // the same, or -1
 	// Progress is called before each record is read.
 	Progress func()
 }
@@ -61,12 +62,22 @@ func Load(d Dirs) (all Loaded, err error) {
 	return all, all.findInTrash(d)
 }
 
-// findInTrash marks the volumes whose directories are in the trash, and those whose records
-// are: their deletion is decided. A power cut can leave a record in both directories.
+// findInTrash marks the volumes whose directories are in the trash or among the kept volumes, and those
+// whose records are: their deletion is decided. A power cut can leave a record in both directories.
 func (all *Loaded) findInTrash(d Dirs) error {
 	trash, err := file.List(d.Trash, ".")
-	if err != nil || len(trash) == 0 {
+	if err != nil {
 		return err
+	}
+	if d.Kept >= 0 {
+		kept, err := file.List(d.Kept, ".")
+		if err != nil {
+			return err
+		}
+		trash = append(trash, kept...)
+	}
+	if len(trash) == 0 {
+		return nil
 	}
 	entries := make(map[string]bool, len(trash))
 	for _, name := range trash {
@@ -92,15 +103,15 @@ func (all *Loaded) findInTrash(d Dirs) error {
 	return nil
 }
 
-// keepUnwritten counts the records without content as damaged if the trash has an entry without any
-// record: the entry may be the volume of one of them.
+// keepUnwritten counts the records without content as damaged if the trash, or what is kept, has an
+// entry without any record: the entry may be the volume of one of them.
 func (all *Loaded) keepUnwritten(trash []string) {
 	lone := Lone(trash, maps.Values(all.Records))
 	if len(lone) == 0 {
 		return
 	}
 	for _, name := range all.Unwritten {
-		all.Damaged[name] = fmt.Errorf("%w: it is empty, and trash/%s has no record", fault.ErrDamaged, lone[0])
+		all.Damaged[name] = fmt.Errorf("%w: it is empty, and %s in the trash has no record", fault.ErrDamaged, lone[0])
 	}
 	all.Unwritten = nil
 }

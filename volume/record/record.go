@@ -81,8 +81,11 @@ type Record struct {
 	// directory of that name in the trash was this volume, and no earlier or later one
 	// with the same name. Records of older programs have none until they are deleted.
 	Trash string `json:"trash,omitempty"`
-	// Returning is the name in the trash from which the directory is being brought back, after
-	// a deletion that was not finished.
+	// TrashRetention is for how many seconds the volume is kept once it is deleted, as its class
+	// asked at Create. 0 is the pool's default, and less than 0 is not at all.
+	TrashRetention int64 `json:"trashRetention,omitempty"`
+	// Returning is the name in the trash, or among the kept volumes, from which the directory is being
+	// brought back.
 	Returning string `json:"returning,omitempty"`
 	// Aside is set in memory while the directory is in the trash, or on its way there, and no
 	// caller knows: only a caller that still wants the deletion finishes it.
@@ -132,6 +135,12 @@ func (r Record) Same(other Record) bool {
 	return r.Created.Equal(other.Created) && r.Trash == other.Trash
 }
 
+// SameVolume reports whether two records are of one volume, which has a new name in the trash since it
+// was brought back. A volume has no other time of creation than the kept volumes of its name.
+func (r Record) SameVolume(other Record) bool {
+	return r.Name == other.Name && r.Created.Equal(other.Created)
+}
+
 // Spec describes a volume that Create creates or Adopt records.
 type Spec struct {
 	Name    string // [A-Za-z0-9._-], 1 to 255 bytes, no leading dot
@@ -148,6 +157,9 @@ type Spec struct {
 	Quota QuotaPolicy
 	// Inodes is the most that it may have, itself among them; 0 is no quota on inodes.
 	Inodes uint64
+	// TrashRetention is for how many seconds the deleted volume is kept, at most as long as the pool's
+	// Config permits; 0 is the pool's default, and less than 0 is not at all.
+	TrashRetention int64
 	// Mode is the mode of the volume's directory; 0 is the pool's. UID and GID are
 	// its owner and group; 0 is root. An adopted directory keeps what it has.
 	Mode     Mode

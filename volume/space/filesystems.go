@@ -69,28 +69,36 @@ func (f *Filesystems) Recorded(l *Ledger, at string, id uint64) int {
 func (f *Filesystems) Space(filesystem string, l *Ledger, st *unix.Statfs_t) Space {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.spaceLocked(filesystem, l, st)
+	return f.spaceLocked(filesystem, l, st, 0)
 }
 
-// spaceLocked is Space for a caller that holds mu.
-func (f *Filesystems) spaceLocked(filesystem string, l *Ledger, st *unix.Statfs_t) Space {
+// spaceLocked is Space for a caller that holds mu. own are external bytes that a volume brings with it.
+func (f *Filesystems) spaceLocked(filesystem string, l *Ledger, st *unix.Statfs_t, own int64) Space {
 	risen, elsewhere := f.saw(filesystem, st), f.elsewhere(l)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.account(st, elsewhere, risen)
+	return l.account(st, elsewhere, risen, own)
 }
 
-// Allocate allocates bytes to a volume whose record does not have them yet, of which wanted
-// are new. It returns a SpaceError if those are not available. The check and the allocation
+// Request asks for the allocation of a volume.
+type Request struct {
+	Name  string
+	Bytes int64 // the allocation
+	// Wanted are the bytes of it that are new.
+	Wanted int64
+	// Own are bytes of the volume that are on the disk and external until it has the allocation.
+	Own int64
+}
+
+// Allocate allocates bytes to a volume whose record does not have them yet. It returns a SpaceError
+// if the new ones of them are not available. The check and the allocation
 // are one step for all pools of the process, so two calls cannot both get the last bytes.
 // release gives back an allocation that no record took over.
-func (f *Filesystems) Allocate(
-	filesystem string, l *Ledger, st *unix.Statfs_t, name string, bytes, wanted int64,
-) (release func(), err error) {
+func (f *Filesystems) Allocate(filesystem string, l *Ledger, st *unix.Statfs_t, r Request) (release func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.spaceLocked(filesystem, l, st).Check(wanted); err != nil {
+	if err := f.spaceLocked(filesystem, l, st, r.Own).Check(r.Wanted); err != nil {
 		return nil, err
 	}
-	return l.Reserve(name, bytes), nil
+	return l.Reserve(r.Name, r.Bytes), nil
 }

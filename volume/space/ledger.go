@@ -34,6 +34,7 @@ type Ledger struct {
 	metered  map[string]int64 // bytes as the kernel counts them, of volumes with a quota
 	sure     evidence         // what volumes use at least
 	shared   sharing          // what counters count more than once
+	kept     int64            // bytes of kept volumes that may be offered
 	// filesystem is where the pool was when it was last open; "" is not known.
 	filesystem string
 }
@@ -86,23 +87,42 @@ func (l *Ledger) allocated() int64 {
 	return sum
 }
 
-// sums returns what is allocated, and the measured use of volumes.
-func (l *Ledger) sums() (allocated int64, found []finding) {
+// sums returns what is allocated, what is not written of that, and the measured use of volumes.
+func (l *Ledger) sums() (allocated, unwritten int64, found []finding) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	found, _ = l.using()
-	return l.allocated(), found
+	return l.allocated(), l.unwritten(), found
+}
+
+// unwritten returns how much of their allocation volumes have not written, as far as the kernel counts
+// it. A walk is too old for that. The caller holds mu.
+func (l *Ledger) unwritten() (sum int64) {
+	l.records.Each(func(r record.Record) {
+		if used, exact := l.metered[r.Name]; exact && r.State != record.Deleting {
+			sum = add(sum, max(0, r.Bytes-used))
+		}
+	})
+	return sum
 }
 
 // others is what the other pools on one filesystem have allocated and use.
 type others struct {
 	allocated int64
 	found     []finding
+	unwritten int64
+}
+
+// SetKept sets how many bytes become free without the deleted volumes that are kept. They are external.
+func (l *Ledger) SetKept(bytes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kept = bytes
 }
 
 // account computes the space of the pool. risen is how far free space has risen so far; see
-// rise. The caller holds mu.
-func (l *Ledger) account(st *unix.Statfs_t, elsewhere others, risen int64) Space {
+// rise. own are external bytes that a volume brings with it. The caller holds mu.
+func (l *Ledger) account(st *unix.Statfs_t, elsewhere others, risen, own int64) Space {
 	s := Space{
 		Total:     Blocks(st.Blocks, st.Frsize),
 		Free:      Blocks(st.Bavail, st.Frsize),
@@ -115,13 +135,24 @@ func (l *Ledger) account(st *unix.Statfs_t, elsewhere others, risen int64) Space
 	sure := surely(all, risen)
 	s.Used, s.Estimate = max(0, total(found)-(total(all)-sure)), estimate
 	s.External = max(0, s.Total-s.Free-sure)
-	// Free space bounds what is available. The reserve is subtracted there, too, because
-	// a ratio above 1 must not allocate it.
 	reserve := min(l.reserve, s.Total)
-	most := scale(s.Total-s.External-reserve, l.overcommit)
-	s.Available = min(max(0, s.Free-reserve), max(0, most-add(s.Allocated, s.Elsewhere)))
+	s.lacking = max(0, add(scale(add(l.unwritten(), elsewhere.unwritten), 1/l.overcommit), reserve)-s.Free)
+	available := func(freed int64) int64 {
+		// Free space bounds what is available. The reserve is subtracted there, too, because
+		// a ratio above 1 must not allocate it.
+		external := max(0, s.External-freed)
+		most := scale(s.Total-external-reserve, l.overcommit)
+		return min(max(0, add(s.Free, freed)-reserve), max(0, most-add(s.Allocated, s.Elsewhere)))
+	}
+	kept := min(l.kept, max(0, s.External-own))
+	s.Available = available(own)
+	s.Kept = available(add(own, kept)) - s.Available
 	if st.Files > 0 && st.Ffree < leastInodes { // some filesystems, such as btrfs, count none
-		s.NoInodes, s.Available = true, 0
+		// Each kept volume has more inodes than a new one needs.
+		s.NoInodes, s.Available, s.Kept = true, 0, 0
+		if l.kept > 0 {
+			s.Kept = available(add(own, kept))
+		}
 	}
 	return s
 }
@@ -132,13 +163,14 @@ func (l *Ledger) Beside(st *unix.Statfs_t, others []*Ledger) Space {
 	elsewhere := sumOf(others)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.account(st, elsewhere, 0)
+	return l.account(st, elsewhere, 0, 0)
 }
 
 func sumOf(ledgers []*Ledger) (sum others) {
 	for _, l := range ledgers {
-		allocated, found := l.sums()
+		allocated, unwritten, found := l.sums()
 		sum.allocated, sum.found = add(sum.allocated, allocated), append(sum.found, found...)
+		sum.unwritten = add(sum.unwritten, unwritten)
 	}
 	return sum
 }

@@ -13,10 +13,15 @@ type Space struct {
 	// Available is max(0, ratio*(total-reserve-external) - allocated - elsewhere), at most
 	// free - reserve; 0 with NoInodes.
 	Available int64 `json:"available"`
+	// Kept is how much more would surely be available without the deleted volumes that are kept. Create
+	// and Expand do not rest on it: they begin to remove such volumes; see fault.SpaceError.
+	Kept int64 `json:"kept,omitempty"`
 	// NoInodes is true if the filesystem has too few free inodes for another volume.
 	NoInodes bool `json:"noInodes,omitempty"`
 	// Estimate is true if the usage of some volume is not known exactly.
 	Estimate bool `json:"estimate"`
+
+	lacking int64 `json:"-"` // bytes that are allocated or reserved, and neither written nor free
 }
 
 // Check returns a fault.SpaceError if the pool does not have the wanted bytes available.
@@ -24,6 +29,6 @@ func (s Space) Check(wanted int64) error {
 	if wanted <= s.Available {
 		return nil
 	}
-	return &fault.SpaceError{Wanted: wanted, Available: s.Available, Total: s.Total, NoInodes: s.NoInodes,
+	return &fault.SpaceError{Wanted: wanted, Available: s.Available, Total: s.Total, Kept: s.Kept, NoInodes: s.NoInodes,
 		Estimate: s.Estimate}
 }

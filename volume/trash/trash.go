@@ -96,6 +96,12 @@ func (e *Emptying) Names() ([]string, error) {
 	return names, nil
 }
 
+// Removable returns the names in the trash but those of entries that cannot be removed.
+func (e *Emptying) Removable() ([]string, error) {
+	names, err := e.Names()
+	return slices.DeleteFunc(names, func(name string) bool { return e.stuck[name] != nil }), err
+}
+
 // Round gives every entry among the names one turn, except those that are still being moved to the
 // trash, and those that are undecided, with the reason. It reports whether entries were cut short
 // and another round is due. If a turn cannot remove anything of an entry, that entry is stuck and
@@ -110,7 +116,12 @@ func (e *Emptying) Round(ctx context.Context, names []string, moving map[string]
 	// An entry goes only once its record is in the trash for good. A power cut could bring the
 	// record back otherwise, and a start would take for the volume whatever has its name by then.
 	e.trash.step("purge.flush")
-	if err := file.Flush(e.dir.Records, e.dir.Trash); err != nil {
+	// The same holds for an entry that was kept: what is kept is always whole.
+	dirs := []int{e.dir.Records, e.dir.Trash}
+	if kept := e.dir.Kept(); kept >= 0 {
+		dirs = append(dirs, kept)
+	}
+	if err := file.Flush(dirs...); err != nil {
 		return false, err
 	}
 	before := e.turns
@@ -183,11 +194,12 @@ func (e *Emptying) removeRecords(names []string, moving map[string]bool) error {
 	return errors.Join(errs...)
 }
 
-// Move renames a volume's directory into the trash, where it is the entry id. The caller flushes
+// Move renames a volume's directory into another one, that of the trash or of the kept volumes, where
+// it is the entry id. The caller flushes
 // both directories. The error is ErrInUse where something is mounted on the directory.
-func (t *Trash) Move(d *pooldir.Dir, name, id string) error {
+func (t *Trash) Move(d *pooldir.Dir, name string, to int, id string) error {
 	move := func() error {
-		return tree.Rename(d.Base, name, d.Trash, id)
+		return tree.Rename(d.Base, name, to, id)
 	}
 	err := move()
 	if err == unix.EPERM || err == unix.EROFS {

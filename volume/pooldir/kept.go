@@ -1,0 +1,47 @@
+package pooldir
+
+import (
+	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/file"
+)
+
+// Kept returns the open directory of the deleted volumes that can be brought back, or -1 if there is
+// none, because the pool never kept one.
+func (d *Dir) Kept() int {
+	d.keeping.Lock()
+	defer d.keeping.Unlock()
+	return d.kept
+}
+
+// MakeKept is Kept for a caller that is about to keep a volume. It creates the directory, durably, if
+// there is none.
+func (d *Dir) MakeKept() (int, error) {
+	d.keeping.Lock()
+	defer d.keeping.Unlock()
+	if d.kept >= 0 {
+		return d.kept, nil
+	}
+	fd, err := makeDir(d.Private, KeptName, "open."+KeptName, d.step)
+	if err != nil {
+		return -1, err
+	}
+	d.step("open.sync")
+	err = file.Flush(d.Private)
+	if err == nil {
+		d.keptAt, err = placeOf(fd, "", unix.AT_EMPTY_PATH)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	d.kept = fd
+	return fd, nil
+}
+
+// keptPlace returns the place of the directory of kept volumes; ok is false if there is none.
+func (d *Dir) keptPlace() (at place, ok bool) {
+	d.keeping.Lock()
+	defer d.keeping.Unlock()
+	return d.keptAt, d.kept >= 0
+}

@@ -1,0 +1,71 @@
+package volume
+
+import (
+	"context"
+	"errors"
+
+	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/file"
+	"kubevirt.io/hostpath-provisioner/volume/trash"
+	"kubevirt.io/hostpath-provisioner/volume/tree"
+)
+
+// dropDue moves the kept volumes to the trash whose time is over, and those whose room is needed: for a
+// request that found too few bytes, or because the filesystem has less than volumes have allocated,
+// less than a tenth free, or too few inodes.
+func (p *Pool) dropDue(c *call) error {
+	if p.kept.Changed() {
+		p.step("kept.flush") // the deletions that moved them did not
+		if err := file.Flush(c.Records, c.Kept()); err != nil {
+			p.kept.Unflushed()
+			return err
+		}
+	}
+	asked, all := p.room.Asked(), p.Kept()
+	if len(all) == 0 {
+		return nil
+	}
+	st, err := p.meter(c)
+	if err != nil {
+		return err
+	}
+	free := freeBytes(st)
+	var errs []error
+	drop := func(k Kept) {
+		c.Progress()
+		if err := p.dropOne(c, k.ID, free); err != nil && !errors.Is(err, ErrNotFound) { // another call has it
+			errs = append(errs, fault.Failed("remove kept volume", k.ID, err))
+		}
+	}
+	var left []Kept
+	for _, k := range all {
+		switch {
+		case k.Why != "":
+		case k.Age >= k.For:
+			drop(k)
+		default:
+			left = append(left, k)
+		}
+	}
+	s := p.filesystems.Load().Space(c.Filesystem, p.ledger, st)
+	need, inodes := s.Lacks(st)
+	if asked > 0 {
+		need = max(need, asked-s.Available)
+	}
+	for _, k := range trash.Victims(left, need-p.room.Coming(free), inodes) {
+		drop(k)
+	}
+	return errors.Join(errs...)
+}
+
+// measureKept measures how many bytes of one kept volume become free for sure. It reports whether there
+// was one.
+func (p *Pool) measureKept(ctx context.Context, c *call) bool {
+	k, ok := p.kept.Unmeasured()
+	if !ok {
+		return false
+	}
+	size, err := tree.Measure(ctx, c.Kept(), k.ID, c.Paced(measurePace()), nil)
+	p.kept.Measured(k.ID, size.Own, err == nil)
+	return ctx.Err() == nil
+}
