@@ -3,13 +3,16 @@ package volume_test
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -34,7 +37,10 @@ func (o op) call(p *volume.Pool, limit record.QuotaPolicy) (answer string, err e
 	s := spec(o.name, o.bytes)
 	s.Quota = limit
 	switch o.do {
-	case "create":
+	case "create", "create to keep":
+		if o.do == "create to keep" {
+			s.TrashRetention = keptSeconds
+		}
 		v, err = p.Create(s)
 	case "bind", "bind and purge":
 		if _, err = p.Bind(o.name, binding(o.name)); err == nil && o.do != "bind" {
@@ -97,6 +103,24 @@ func (o op) call(p *volume.Pool, limit record.QuotaPolicy) (answer string, err e
 	case "set aside": // as a deletion whose caller has left; the pool notices when it is opened
 		r, _ := p.Cached(o.name)
 		return "", os.Rename(dir, filepath.Join(p.Path(), trash, r.Trash))
+	case "set aside to keep":
+		r, _ := p.Cached(o.name)
+		return "", os.Rename(dir, filepath.Join(p.Path(), keptDir, r.Trash))
+	case "undelete":
+		if id := keptID(p, o.name); id != "" {
+			_, err = p.Undelete(id)
+		}
+		if err == nil {
+			v, err = p.Get(o.name)
+		}
+	case "drop", "drop and purge":
+		if id := keptID(p, o.name); id != "" {
+			err = p.DropKept(id)
+		}
+		if err == nil && o.do != "drop" {
+			_, err = p.Purge(context.Background())
+		}
+		return "", err
 	case "restore":
 		if err = p.Restore(o.name); err == nil {
 			v, err = p.Get(o.name)
@@ -105,6 +129,25 @@ func (o op) call(p *volume.Pool, limit record.QuotaPolicy) (answer string, err e
 		return "", fmt.Errorf("no such op: %v", o)
 	}
 	return fmt.Sprintf("%s, %d bytes, limited: %v, missing: %v", v.State, v.Bytes, v.QuotaEnforced, v.Missing), err
+}
+
+// keptSeconds is for how long volumes of "create to keep" are kept, in the pools of keeping.
+const keptSeconds = 3600
+
+// keeping returns the configuration with which classes may keep volumes.
+func keeping(c volume.Config) volume.Config {
+	c.TrashRetentionMax = keptSeconds * time.Second
+	return c
+}
+
+// keptID returns the ID of a kept volume; "" if there is none of that name.
+func keptID(p *volume.Pool, name string) string {
+	for _, k := range p.Kept() {
+		if k.Record.Name == name {
+			return k.ID
+		}
+	}
+	return ""
 }
 
 // describedClaim has the most that a record takes.
@@ -136,6 +179,7 @@ type truth struct {
 	Record, Dir, Bound, Adopted, Orphan, Given bool
 	Claim                                      bool // the record has what PV and claim had
 	Aside                                      bool // in the trash; comes back or goes
+	Keeps, Kept                                bool // is to be kept once it is deleted; it is
 	Bytes                                      int64
 	Migration                                  record.MigrationStep
 }
@@ -148,6 +192,8 @@ func (o op) after(t truth) truth {
 			t = truth{Record: true, Bytes: o.bytes}
 		}
 		t.Dir = true
+	case "create to keep":
+		t = truth{Record: true, Dir: true, Keeps: true, Bytes: o.bytes}
 	case "bind", "bind and purge":
 		t.Bound, t.Orphan = true, false
 	case "record claim and purge":
@@ -162,8 +208,10 @@ func (o op) after(t truth) truth {
 		t.Dir = true
 	case "lose":
 		t.Dir = false
-	case "set aside":
+	case "set aside", "set aside to keep":
 		t.Dir, t.Aside = false, true
+	case "undelete":
+		t.Record, t.Dir, t.Kept, t.Orphan = true, true, false, false
 	case "restore":
 		t.Dir, t.Aside = true, false
 	case "note orphan":
@@ -181,7 +229,13 @@ func (o op) after(t truth) truth {
 			return truth{Dir: true}
 		}
 		t.Migration = ""
-	case "undo", "delete":
+	case "delete":
+		if t.Keeps && t.Bound {
+			t.Record, t.Dir, t.Aside, t.Kept = false, false, false, true
+			return t
+		}
+		return truth{}
+	case "undo", "drop", "drop and purge":
 		return truth{}
 	}
 	return t
@@ -212,7 +266,7 @@ func (a *account) asked(o op) {
 	a.were[o.name] = before
 	a.may[o.name] = append(slices.Clone(before), o.each(before)...)
 	for _, t := range before {
-		if o.do == "delete" && t.Dir || o.do == "restore" {
+		if o.do == "delete" && t.Dir || o.do == "restore" || o.do == "undelete" {
 			t.Dir, t.Aside = false, true
 			a.may[o.name] = append(a.may[o.name], t)
 		}
@@ -318,14 +372,36 @@ func truths(p *volume.Pool) (map[string]truth, error) {
 	}
 	all, err := recorded(p)
 	for _, r := range all {
-		t := truth{Record: true, Dir: is[r.Name].Dir, Bound: r.State == record.Bound, Adopted: r.Adopted,
-			Aside: there(filepath.Join(p.Path(), trash, cmp.Or(r.Returning, r.Trash))),
-			Bytes: r.Bytes, Orphan: r.Orphan.Why != "", Given: r.Owner.UID == nextUID,
-			Claim: r.Claim.Equal(describedClaim())}
-		if r.Migration != nil {
-			t.Migration = r.Migration.Step
+		is[r.Name] = truthOf(p, r, is[r.Name].Dir)
+	}
+	kept, err2 := os.ReadDir(filepath.Join(p.Path(), keptDir))
+	if errors.Is(err2, fs.ErrNotExist) {
+		err2 = nil
+	}
+	for _, e := range kept {
+		var r record.Record
+		data, err := os.ReadFile(filepath.Join(p.Path(), keptDir, e.Name()+record.Suffix))
+		if strings.HasSuffix(e.Name(), record.Suffix) || errors.Is(err, fs.ErrNotExist) {
+			continue // set aside
 		}
+		if err := orErr(err, func() error { return json.Unmarshal(data, &r) }); err != nil {
+			return nil, err
+		}
+		t := truthOf(p, r, false)
+		t.Record, t.Aside, t.Kept = false, false, true
 		is[r.Name] = t
 	}
-	return is, err
+	return is, orErr(err, func() error { return err2 })
+}
+
+func truthOf(p *volume.Pool, r record.Record, dir bool) truth {
+	t := truth{Record: true, Dir: dir, Keeps: r.TrashRetention > 0, Bound: r.State == record.Bound, Adopted: r.Adopted,
+		Aside: there(filepath.Join(p.Path(), trash, cmp.Or(r.Returning, r.Trash))) ||
+			there(filepath.Join(p.Path(), keptDir, cmp.Or(r.Returning, r.Trash))),
+		Bytes: r.Bytes, Orphan: r.Orphan.Why != "", Given: r.Owner.UID == nextUID,
+		Claim: r.Claim.Equal(describedClaim())}
+	if r.Migration != nil {
+		t.Migration = r.Migration.Step
+	}
+	return t
 }

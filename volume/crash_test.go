@@ -27,20 +27,22 @@ type scene struct {
 const size = 4 * mib
 
 var (
-	createV  = op{"create", "v", size}
-	fillV    = op{do: "fill", name: "v"}
-	bindV    = op{do: "bind", name: "v"}
-	boundV   = op{do: "bind and purge", name: "v"}
-	claimV   = op{do: "record claim and purge", name: "v"}
-	loseV    = op{do: "lose", name: "v"}
-	deleteV  = op{do: "delete", name: "v"}
-	asideV   = op{do: "set aside", name: "v"}
-	expandV  = op{"expand", "v", 2 * size}
-	purgeAll = op{do: "purge"}
-	createW  = op{"create", "w", size}
-	beginV   = op{do: "begin migration", name: "v"}
-	adoptV   = op{"adopt to move", "v", size}
-	cutOverV = op{do: "cut over", name: "v"}
+	createV   = op{"create", "v", size}
+	keepV     = op{"create to keep", "v", size}
+	fillV     = op{do: "fill", name: "v"}
+	bindV     = op{do: "bind", name: "v"}
+	boundV    = op{do: "bind and purge", name: "v"}
+	claimV    = op{do: "record claim and purge", name: "v"}
+	loseV     = op{do: "lose", name: "v"}
+	deleteV   = op{do: "delete", name: "v"}
+	undeleteV = op{do: "undelete", name: "v"}
+	asideV    = op{do: "set aside", name: "v"}
+	expandV   = op{"expand", "v", 2 * size}
+	purgeAll  = op{do: "purge"}
+	createW   = op{"create", "w", size}
+	beginV    = op{do: "begin migration", name: "v"}
+	adoptV    = op{"adopt to move", "v", size}
+	cutOverV  = op{do: "cut over", name: "v"}
 )
 
 // scenes are all calls that change the disk, and a few with another beside.
@@ -58,6 +60,16 @@ var scenes = []scene{
 	{name: "delete what was lost", prepare: []op{createV, boundV, loseV}, call: deleteV, least: 3},
 	{name: "delete what was set aside", prepare: []op{createV, fillV, boundV, asideV}, call: deleteV, least: 1},
 	{name: "restore", prepare: []op{createV, fillV, boundV, asideV}, call: op{do: "restore", name: "v"}, least: 9},
+	{name: "keep", prepare: []op{keepV, fillV, boundV, claimV}, call: deleteV, least: 6},
+	{name: "keep the second", prepare: []op{keepV, fillV, boundV, deleteV, undeleteV}, call: deleteV, least: 3},
+	{name: "keep what was set aside", prepare: []op{keepV, fillV, boundV, deleteV, undeleteV, {do: "set aside to keep", name: "v"}},
+		call: deleteV, least: 1},
+	{name: "undelete", prepare: []op{keepV, fillV, boundV, claimV, deleteV}, call: undeleteV, least: 10},
+	{name: "undelete an orphan", prepare: []op{keepV, fillV, boundV, {do: "note orphan", name: "v"}, deleteV, purgeAll}, call: undeleteV, least: 10},
+	{name: "undelete beside a create", prepare: []op{keepV, fillV, boundV, deleteV}, call: undeleteV, beside: createW, least: 10},
+	{name: "drop", prepare: []op{keepV, fillV, boundV, deleteV}, call: op{do: "drop", name: "v"}, least: 2},
+	{name: "drop and purge", prepare: []op{keepV, fillV, boundV, deleteV}, call: op{do: "drop and purge", name: "v"}, least: 15},
+	{name: "purge what was kept", prepare: []op{keepV, fillV, boundV, deleteV, {do: "drop", name: "v"}}, call: purgeAll, least: 13},
 	{name: "adopt", prepare: []op{{do: "mkdir", name: "v"}}, call: op{"adopt", "v", size}, least: 4},
 	{name: "adopt to move", prepare: []op{{do: "mkdir", name: "v"}}, call: adoptV, least: 4},
 	{name: "give back", prepare: []op{{do: "mkdir", name: "v"}, adoptV}, call: op{do: "cancel migration", name: "v"}, least: 2},
@@ -141,7 +153,7 @@ func (g ground) play(t *testing.T, s scene) {
 func (g ground) emptied(t *testing.T, s scene) {
 	t.Helper()
 	w := g.world(t, s)
-	p := opened(t, volume.Config{Path: w.path})
+	p := opened(t, keeping(volume.Config{Path: w.path}))
 	defer p.Close()
 	_, err := w.do(p, s.call)
 	ok(t, err)
@@ -199,7 +211,7 @@ func (g ground) world(t *testing.T, s scene) *world {
 	if s.call.do == "open" {
 		return w
 	}
-	p := opened(t, volume.Config{Path: w.path})
+	p := opened(t, keeping(volume.Config{Path: w.path}))
 	for _, o := range append([]op{{"create", "bystander", size}}, s.prepare...) {
 		if _, err := w.do(p, o); err != nil {
 			t.Fatalf("%v: %v", o, err)
@@ -228,11 +240,11 @@ func (w *world) do(p *volume.Pool, o op) (answer string, err error) {
 // result as without a kill.
 func (g ground) mended(t *testing.T, w *world, s scene, answer string) {
 	t.Helper()
-	p := opened(t, volume.Config{Path: w.path})
+	p := opened(t, keeping(volume.Config{Path: w.path}))
 	if g.settle != nil {
 		ok(t, p.Close())
 		g.settle()
-		p = opened(t, volume.Config{Path: w.path})
+		p = opened(t, keeping(volume.Config{Path: w.path}))
 	}
 	defer p.Close()
 	g.held(t, w, p)

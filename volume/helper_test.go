@@ -175,6 +175,14 @@ func unsound(p *volume.Pool) (faults []breach) {
 			faults = append(faults, breach{leaked, fmt.Sprintf("left over: %v", found)})
 		}
 	}
+	for _, k := range p.Kept() {
+		if at := filepath.Join(p.Path(), keptDir, k.ID); !there(at) || !there(at+record.Suffix) || k.Why != "" {
+			faults = append(faults, breach{leaked, fmt.Sprintf("kept/%s is not whole: %s", k.ID, k.Why)})
+		}
+	}
+	if found, _ := filepath.Glob(filepath.Join(p.Path(), keptDir, "*"+record.Suffix)); len(found) != len(p.Kept()) {
+		faults = append(faults, breach{leaked, fmt.Sprintf("%d volumes are kept, and there are %q", len(p.Kept()), found)})
+	}
 	if w := p.Warnings(); len(w) > 0 {
 		faults = append(faults, breach{leaked, fmt.Sprintf("warnings %q", w)})
 	}

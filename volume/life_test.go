@@ -81,7 +81,7 @@ type dying func(t *testing.T, w *world, s scene, n int, opening bool) (steps int
 func dieHere(t *testing.T, w *world, s scene, n int, opening bool) (steps int, died bool, answer string) {
 	t.Helper()
 	l := &life{at: n, armed: opening, waiting: make(chan struct{}), resume: make(chan struct{})}
-	p, err := volume.New(volume.Config{Path: w.path, Step: l.step})
+	p, err := volume.New(keeping(volume.Config{Path: w.path, Step: l.step}))
 	ok(t, err)
 	defer p.Close()
 	if died, err = l.live(p.Open); died {
@@ -160,7 +160,7 @@ func die(args string) error {
 	n, err := strconv.Atoi(words[0])
 	bytes, err2 := strconv.ParseInt(words[4], 10, 64)
 	armed := false
-	p, err3 := volume.New(volume.Config{Path: words[5], Step: func(string) {
+	p, err3 := volume.New(keeping(volume.Config{Path: words[5], Step: func(string) {
 		if !armed {
 			return
 		}
@@ -168,7 +168,7 @@ func die(args string) error {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {} // nothing more may happen
 		}
-	}})
+	}}))
 	if err := orErr(err, func() error { return orErr(err2, func() error { return err3 }) }); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,11 +28,15 @@ type model struct {
 	// deleting is the volume of the deletion that is under way.
 	deleting string
 	broken   []string // found while a call was under way
+	// kept are the deleted volumes that are kept, by ID.
+	kept  map[string]*modelled
+	files int // that were written, to tell them apart
 }
 
 // modelled is a volume that Create returned, or may have.
 type modelled struct {
 	bytes int64
+	data  string // of its file
 	// unsure is set if a call without an answer may have created, grown or deleted it.
 	unsure bool
 }
@@ -43,7 +48,7 @@ func (m *model) path() string { return filepath.Join(m.dir, "pool") }
 // start opens the pool in a new process.
 func (m *model) start(t *rapid.T) {
 	m.disk, m.life = &hanging{stopped: map[string]int{}}, &life{}
-	p, err := volume.New(volume.Config{Name: "pool", Path: m.path(), Patience: modelPatience, Step: func(step string) {
+	p, err := volume.New(volume.Config{Name: "pool", Path: m.path(), Patience: modelPatience, TrashRetention: time.Hour, Step: func(step string) {
 		m.life.step(step)
 		m.stays(step)
 		m.disk.step(step)
@@ -121,7 +126,7 @@ func (m *model) create(t *rapid.T) {
 	killed, err := m.call(t, func() error { _, err := m.p.Create(spec(name, bytes)); return err })
 	switch {
 	case v == nil && killed:
-		m.volumes[name] = &modelled{bytes, true}
+		m.volumes[name] = &modelled{bytes: bytes, unsure: true}
 	case v == nil && err != nil:
 		t.Fatalf("create %s: %v", name, err)
 	case v == nil:
@@ -134,9 +139,12 @@ func (m *model) create(t *rapid.T) {
 }
 
 func (m *model) fill(t *rapid.T, name string) {
-	if err := os.WriteFile(filepath.Join(m.path(), name, "data"), []byte(name), 0o600); err != nil {
+	m.files++
+	data := fmt.Sprint(name, m.files)
+	if err := os.WriteFile(filepath.Join(m.path(), name, "data"), []byte(data), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	m.volumes[name].data = data
 }
 
 func (m *model) grow(t *rapid.T) {
@@ -159,6 +167,7 @@ func (m *model) grow(t *rapid.T) {
 
 func (m *model) delete(t *rapid.T) {
 	name := m.name(t)
+	deleted := m.deleted(name)
 	m.deleting = name
 	killed, err := m.call(t, func() error { return m.p.Delete(name) })
 	m.deleting = ""
@@ -169,7 +178,7 @@ func (m *model) delete(t *rapid.T) {
 	case err != nil:
 		t.Fatalf("delete %s: %v", name, err)
 	default:
-		delete(m.volumes, name)
+		deleted()
 	}
 	m.settle(t, name)
 }
@@ -181,6 +190,7 @@ func (m *model) left(t *rapid.T) {
 		t.Skip("no volume")
 	}
 	m.disk.hang(at)
+	deleted := m.deleted(name)
 	err := m.p.Delete(name)
 	m.disk.thaw()
 	if !errors.Is(err, volume.ErrNotReady) {
@@ -200,7 +210,74 @@ func (m *model) left(t *rapid.T) {
 	} else if err := m.p.Delete(name); err != nil {
 		t.Fatalf("delete %s again: %v", name, err)
 	} else {
+		deleted()
+	}
+}
+
+func (m *model) bind(t *rapid.T) {
+	name := m.name(t)
+	if m.volumes[name] == nil {
+		t.Skip("no volume")
+	}
+	if killed, err := m.call(t, func() error { _, err := m.p.Bind(name, binding(name)); return err }); !killed && err != nil {
+		t.Fatalf("bind %s: %v", name, err)
+	}
+}
+
+// deleted returns what a deletion makes of a volume: it is kept if it was bound.
+func (m *model) deleted(name string) func() {
+	r, _ := m.p.Cached(name)
+	return func() {
+		if v := m.volumes[name]; v != nil && r.State == record.Bound {
+			m.kept[r.Trash] = v
+		}
 		delete(m.volumes, name)
+	}
+}
+
+// anyKept returns one of the kept volumes.
+func (m *model) anyKept(t *rapid.T) (id, name string) {
+	if len(m.kept) == 0 {
+		t.Skip("nothing is kept")
+	}
+	id = rapid.SampledFrom(slices.Sorted(maps.Keys(m.kept))).Draw(t, "kept")
+	for _, k := range m.p.Kept() {
+		if k.ID == id {
+			name = k.Record.Name
+		}
+	}
+	return id, name
+}
+
+func (m *model) keeps(id string) bool {
+	return slices.ContainsFunc(m.p.Kept(), func(k volume.Kept) bool { return k.ID == id })
+}
+
+func (m *model) undelete(t *rapid.T) {
+	id, name := m.anyKept(t)
+	killed, err := m.call(t, func() error { _, err := m.p.Undelete(id); return err })
+	switch {
+	case m.volumes[name] != nil:
+		if !killed && !errors.Is(err, volume.ErrConflict) {
+			t.Fatalf("undelete %s over another volume: %v", name, err)
+		}
+	case killed && m.keeps(id):
+	case !killed && err != nil:
+		t.Fatalf("undelete %s: %v", name, err)
+	default:
+		m.volumes[name] = m.kept[id]
+		delete(m.kept, id)
+	}
+}
+
+func (m *model) drop(t *rapid.T) {
+	id, name := m.anyKept(t)
+	killed, err := m.call(t, func() error { return m.p.DropKept(id) })
+	if !killed && err != nil {
+		t.Fatalf("drop %s: %v", name, err)
+	}
+	if !killed || !m.keeps(id) {
+		delete(m.kept, id)
 	}
 }
 
@@ -246,6 +323,11 @@ func (m *model) settle(t *rapid.T, name string) {
 	}
 	switch now, err := m.p.Get(name); {
 	case errors.Is(err, volume.ErrNotFound):
+		for _, k := range m.p.Kept() {
+			if m.kept[k.ID] == nil && k.Record.Name == name {
+				m.kept[k.ID] = &modelled{bytes: k.Record.Bytes, data: v.data}
+			}
+		}
 		delete(m.volumes, name)
 	case err != nil:
 		t.Fatal(err)
@@ -253,7 +335,7 @@ func (m *model) settle(t *rapid.T, name string) {
 		if _, err := os.Stat(filepath.Join(now.Path, "data")); err != nil {
 			m.fill(t, name) // it was created, and no caller has the result
 		}
-		*v = modelled{bytes: now.Bytes}
+		*v = modelled{bytes: now.Bytes, data: v.data}
 	}
 }
 
@@ -272,9 +354,19 @@ func (m *model) check(t *rapid.T) {
 			continue
 		}
 		data, unread := os.ReadFile(filepath.Join(m.path(), name, "data"))
-		if err != nil || now.Bytes != v.bytes || string(data) != name || unread != nil {
+		if err != nil || now.Bytes != v.bytes || string(data) != v.data || unread != nil {
 			t.Errorf("%s is %d bytes, %v, with %q, %v; want %d", name, now.Bytes, err, data, unread, v.bytes)
 		}
+	}
+	for _, k := range m.p.Kept() {
+		v := m.kept[k.ID]
+		data, unread := os.ReadFile(filepath.Join(m.path(), keptDir, k.ID, "data"))
+		if v == nil || string(data) != v.data || unread != nil || k.Record.Bytes != v.bytes || k.Why != "" {
+			t.Errorf("kept is %+v with %q, %v; want %+v", k, data, unread, v)
+		}
+	}
+	if n := len(m.p.Kept()); n != len(m.kept) {
+		t.Errorf("%d volumes are kept, want %d", n, len(m.kept))
 	}
 	if s, err := m.p.Space(); err != nil || s.Allocated != m.sure() {
 		t.Errorf("allocated %d, %v; want %d", s.Allocated, err, m.sure())
@@ -288,11 +380,12 @@ func TestModel(t *testing.T) {
 		_ = f.Value.Set("20")
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		m := &model{dir: t.TempDir(), volumes: map[string]*modelled{}}
+		m := &model{dir: t.TempDir(), volumes: map[string]*modelled{}, kept: map[string]*modelled{}}
 		m.start(rt)
 		defer func() { m.p.Close() }()
 		rt.Repeat(map[string]func(*rapid.T){
-			"": m.check, "create": m.create, "grow": m.grow, "delete": m.delete, "caller gone": m.left,
+			"": m.check, "create": m.create, "grow": m.grow, "bind": m.bind, "delete": m.delete, "undelete": m.undelete,
+			"drop": m.drop, "caller gone": m.left,
 			"purge": m.purge, "reopen": m.reopen, "disk away": m.away,
 		})
 	})
