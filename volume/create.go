@@ -67,7 +67,7 @@ func (p *Pool) create(c *call, s Spec) (Volume, error) {
 		if err := absent(c, s.Name); err != nil {
 			return Volume{}, err
 		}
-		release, err := p.allocate(c, space.Request{Name: s.Name, Bytes: s.Bytes, Wanted: s.Bytes})
+		release, err := p.allocate(c, space.Request{Name: s.Name, Bytes: s.Bytes, Wanted: s.Bytes}, "")
 		if err != nil {
 			return Volume{}, err
 		}

@@ -44,7 +44,7 @@ func (p *Pool) Expand(name string, bytes int64) (Volume, error) {
 func (p *Pool) expand(c *call, before record.Record, bytes int64) (record.Record, error) {
 	r := before
 	if bytes > before.Bytes {
-		release, err := p.allocate(c, space.Request{Name: r.Name, Bytes: bytes, Wanted: bytes - before.Bytes})
+		release, err := p.allocate(c, space.Request{Name: r.Name, Bytes: bytes, Wanted: bytes - before.Bytes}, "")
 		if err != nil {
 			return before, err
 		}

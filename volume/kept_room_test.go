@@ -138,6 +138,7 @@ func TestRoomForUndelete(t *testing.T) {
 	s.small(20 * mib)
 	ok(t, s.sized("v", "team", 8*mib, 2*mib))
 	ok(t, s.Delete("v"))
+	s.runs(time.Minute) // it is the oldest
 	s.keepsOne("w", "team", 4*mib)
 	ok(t, s.sized("x", "team", 9*mib, 0))
 	s.space(5*mib, 6*mib)

@@ -312,9 +312,101 @@ func TestUndeleteRefused(t *testing.T) {
 	}
 	purge(t, s.Pool)
 	s.keeps("v")
-	s.full(gib)
+	s.full(gib - mib)
 	_, err = s.Undelete(id)
 	ok(t, err)
+}
+
+// While a volume is being brought back and cannot be, nothing removes what is kept of it. It comes back
+// once it can.
+func TestUndeleteUnfinished(t *testing.T) {
+	s := newShelf(t, time.Hour)
+	inTheWay := filepath.Join(s.Path(), "v")
+	when := "restore.rename"
+	s.c.Step = func(step string) {
+		if step == when {
+			mkdir(t, inTheWay)
+		}
+	}
+	s.open()
+	id := s.deletes("v")[0]
+	_, err := s.Undelete(id)
+	is(t, err, volume.ErrConflict)
+	when = ""
+	for range 2 {
+		_, err = s.Undelete(id)
+		is(t, err, volume.ErrConflict)
+		if err := s.DropKept(id); !errors.Is(err, volume.ErrConflict) && !errors.Is(err, volume.ErrNotFound) {
+			t.Error(err)
+		}
+		s.runs(2 * time.Hour)
+		_, err = s.Purge(t.Context())
+		if err != nil && !errors.Is(err, volume.ErrConflict) {
+			t.Error(err)
+		}
+		if !there(filepath.Join(s.Path(), keptDir, id, "data")) {
+			t.Fatal("the data is gone")
+		}
+	}
+	if sp, err := s.Space(); err != nil || sp.Allocated != gib {
+		t.Errorf("allocated %d, %v", sp.Allocated, err)
+	}
+	ok(t, os.Remove(inTheWay))
+	ok(t, s.Recover())
+	v, err := s.Get("v")
+	ok(t, err)
+	if v.State != record.Bound || !there(filepath.Join(v.Path, "data")) {
+		t.Errorf("%+v", v)
+	}
+	s.keeps()
+	purge(t, s.Pool)
+	consistent(t, s.Pool)
+}
+
+// What was deferred is in the record of a kept volume: a volume may be deleted before the purge that would
+// write it.
+func TestKeptRecordIsWritten(t *testing.T) {
+	s := newShelf(t, time.Hour)
+	s.filled("v", "default", mib)
+	_, err := s.RecordClaim("v", binding("v").PV, binding("v").Owner, describedClaim())
+	ok(t, err)
+	before, _ := s.Cached("v")
+	ok(t, s.Delete("v"))
+	s.open()
+	got := s.Kept()[0].Record
+	if !got.Claim.Equal(before.Claim) || got.PVUID != before.PVUID || got.State != record.Bound || got.PVUID == "" {
+		t.Errorf("kept is %+v, want %+v", got, before)
+	}
+}
+
+// If the directory of kept volumes cannot be created, the volume stays.
+func TestKeptWithoutDirectory(t *testing.T) {
+	s := newShelf(t, time.Hour)
+	file := filepath.Join(s.Path(), keptDir)
+	s.filled("v", "default", mib)
+	write(t, file, "")
+	if err := s.Delete("v"); err == nil {
+		t.Error("deleted")
+	}
+	if v, err := s.Get("v"); err != nil || v.Missing {
+		t.Errorf("%+v, %v", v, err)
+	}
+	ok(t, os.Remove(file))
+	ok(t, s.Delete("v"))
+	s.keeps("v")
+}
+
+// A directory of kept volumes that was replaced is as a lost disk.
+func TestKeptReplaced(t *testing.T) {
+	s := newShelf(t, time.Hour)
+	s.deletes("v")
+	dir := filepath.Join(s.Path(), keptDir)
+	ok(t, os.Rename(dir, dir+"-away"))
+	mkdir(t, dir)
+	is(t, s.Ready(), volume.ErrNotReady)
+	ok(t, os.Remove(dir))
+	ok(t, os.Rename(dir+"-away", dir))
+	ok(t, s.Ready())
 }
 
 // A volume of the name of a kept one has another time of creation, however soon it is created.

@@ -21,7 +21,8 @@ func (p *Pool) dropDue(c *call) error {
 			return err
 		}
 	}
-	asked, all := p.room.Asked(), p.Kept()
+	asked, except := p.room.Asked()
+	all := p.Kept()
 	if len(all) == 0 {
 		return nil
 	}
@@ -43,7 +44,7 @@ func (p *Pool) dropDue(c *call) error {
 		case k.Why != "":
 		case k.Age >= k.For:
 			drop(k)
-		default:
+		case !except[k.ID]:
 			left = append(left, k)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/quota"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/space"
+	"kubevirt.io/hostpath-provisioner/volume/trash"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
@@ -32,8 +33,9 @@ func (p *Pool) Space() (space.Space, error) {
 // fault.SpaceError if the new ones of them, wanted, are not available. release gives back what
 // no record took over.
 //
-// If kept volumes have the missing bytes, the next purges remove some; see fault.SpaceError.
-func (p *Pool) allocate(c *call, r space.Request) (release func(), err error) {
+// If kept volumes have the missing bytes, the next purges remove some, but not the one with the ID
+// returning, which gets the allocation; see fault.SpaceError.
+func (p *Pool) allocate(c *call, r space.Request, returning string) (release func(), err error) {
 	st, err := p.meter(c)
 	if err != nil {
 		return nil, err
@@ -41,7 +43,7 @@ func (p *Pool) allocate(c *call, r space.Request) (release func(), err error) {
 	release, err = p.filesystems.Load().Allocate(c.Filesystem, p.ledger, st, r)
 	var full *fault.SpaceError
 	if errors.As(err, &full) && full.Wanted <= full.Available+full.Kept {
-		full.MakingRoom = p.room.Ask(r.Name, r.Wanted, freeBytes(st))
+		full.MakingRoom = p.room.Ask(r.Name, trash.Need{Bytes: r.Wanted - r.Own, Except: returning}, freeBytes(st))
 	}
 	return release, err
 }

@@ -50,7 +50,8 @@ func (p *Pool) undelete(c *call, k Kept) (record.Record, error) {
 	if err := absent(c, r.Name); err != nil {
 		return r, err
 	}
-	release, err := p.allocate(c, space.Request{Name: r.Name, Bytes: r.Bytes, Wanted: r.Bytes, Own: min(k.Bytes, r.Bytes)})
+	wanted := space.Request{Name: r.Name, Bytes: r.Bytes, Wanted: r.Bytes, Own: min(k.Bytes, r.Bytes)}
+	release, err := p.allocate(c, wanted, k.ID)
 	if err != nil {
 		return r, err
 	}

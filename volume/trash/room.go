@@ -22,7 +22,7 @@ type Room struct {
 	wake    chan struct{}
 
 	mu     sync.Mutex               // guards the following fields
-	wanted map[string]int64         // new bytes of volumes that wait for the next removal
+	wanted map[string]Need          // of volumes that wait for the next removal
 	asked  map[string]time.Duration // when that was, of each volume
 
 	leaving  map[string]bool // entries that are being removed
@@ -34,18 +34,25 @@ type Room struct {
 	missingUntil time.Duration
 }
 
+// Need is what a volume lacks.
+type Need struct {
+	Bytes int64
+	// Except is the ID of a kept volume that must not be removed for it: it is to be brought back.
+	Except string
+}
+
 // NewRoom returns a Room for which nothing was asked yet.
 func NewRoom(running func() time.Duration) *Room {
-	return &Room{running: running, wake: make(chan struct{}, 1), wanted: map[string]int64{},
+	return &Room{running: running, wake: make(chan struct{}, 1), wanted: map[string]Need{},
 		asked: map[string]time.Duration{}, leaving: map[string]bool{}}
 }
 
 // Wanted returns a channel that has a value after room was asked for.
 func (r *Room) Wanted() <-chan struct{} { return r.wake }
 
-// Ask asks the next purge to make room for so many new bytes of a volume, and reports whether room is
+// Ask asks the next purge to make room for what a volume needs, and reports whether room is
 // being made. It returns false for a volume for which kept volumes were removed in the last ten minutes.
-func (r *Room) Ask(volume string, bytes, free int64) bool {
+func (r *Room) Ask(volume string, need Need, free int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, waits := r.wanted[volume]; waits {
@@ -60,7 +67,7 @@ func (r *Room) Ask(volume string, bytes, free int64) bool {
 			delete(r.asked, v)
 		}
 	}
-	r.wanted[volume], r.asked[volume] = bytes, now
+	r.wanted[volume], r.asked[volume] = need, now
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -68,15 +75,18 @@ func (r *Room) Ask(volume string, bytes, free int64) bool {
 	return true
 }
 
-// Asked returns the sum of the bytes that were asked for since the last call.
-func (r *Room) Asked() (sum int64) {
+// Asked returns the sum of the bytes that were asked for since the last call, and the IDs that must not
+// be removed for them.
+func (r *Room) Asked() (sum int64, except map[string]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, bytes := range r.wanted {
-		sum += bytes
+	except = map[string]bool{}
+	for _, need := range r.wanted {
+		sum += need.Bytes
+		except[need.Except] = true
 	}
 	clear(r.wanted)
-	return sum
+	return sum, except
 }
 
 // Leaves notes that an entry of so many sure bytes is being removed, while so many are free.
