@@ -1,13 +1,16 @@
 package volume
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
@@ -44,6 +47,23 @@ func (p *Pool) Restore(name string) error {
 // SetAside returns the records of the volumes whose deletion was begun and not finished, by
 // name. Their directories are in the trash under the name in the record. It reads no disk.
 func (p *Pool) SetAside() []record.Record { return p.records.InTrash() }
+
+// AsideAt returns the place of the directory of such a volume, relative to the pool. The error is
+// ErrNotFound for any other volume.
+func (p *Pool) AsideAt(name string) (string, error) {
+	return resultOf(p.withName, "find the directory of volume", name, func(c *call) (string, error) {
+		r, ok := p.records.Get(name)
+		if !ok || !r.InTrash() {
+			return "", ErrNotFound
+		}
+		id := cmp.Or(r.Returning, r.Trash)
+		dir, _, err := inTrash(c, id)
+		if dir == c.Kept() && dir >= 0 {
+			return filepath.Join(pooldir.PrivateName, pooldir.KeptName, id), err
+		}
+		return filepath.Join(pooldir.PrivateName, pooldir.TrashName, id), err
+	})
+}
 
 var errOccupied = fmt.Errorf("%w: something else has the place of its directory; move that away", ErrConflict)
 

@@ -32,7 +32,7 @@ type answers = map[string]any
 // bound volume of its pool. The agent has no PV in memory.
 func orphaned(t *testing.T, says answers) (*Checker, volume.Volume) {
 	t.Helper()
-	pool, err := volume.New(volume.Config{Name: "legacy", Path: filepath.Join(t.TempDir(), "pool")})
+	pool, err := volume.New(volume.Config{Name: "legacy", Path: filepath.Join(t.TempDir(), "pool"), TrashRetention: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

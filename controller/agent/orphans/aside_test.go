@@ -20,10 +20,7 @@ import (
 func TestUnfinishedDeletionIsReported(t *testing.T) {
 	for _, row := range []struct{ hasPV, noted bool }{{}, {noted: true}, {hasPV: true}} {
 		hasPV := row.hasPV
-		says := answers{
-			"namespaces/kube-system": corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "here"}},
-			"persistentvolumes":      corev1.PersistentVolumeList{},
-		}
+		says := gone()
 		if hasPV {
 			says["persistentvolumes/pvc-1"] = &corev1.PersistentVolume{
 				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}, ObjectMeta: metav1.ObjectMeta{Name: "pvc-1"}}
@@ -64,11 +61,17 @@ func TestUnfinishedDeletionIsReported(t *testing.T) {
 // setAside leaves a volume as a deletion does that was begun and not finished.
 func setAside(t *testing.T, pool *volume.Pool, v volume.Volume) {
 	t.Helper()
+	setAsideIn(t, pool, v, "trash")
+}
+
+// setAsideIn is setAside for a volume that goes to another directory than the trash.
+func setAsideIn(t *testing.T, pool *volume.Pool, v volume.Volume, dir string) {
+	t.Helper()
 	if _, err := pool.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	away := pool.Path() + ".away"
-	entry := filepath.Join(pool.Path(), ".hostpath-provisioner/trash", v.Trash)
+	entry := filepath.Join(pool.Path(), ".hostpath-provisioner", dir, v.Trash)
 	for _, move := range [][2]string{{v.Path, entry}, {pool.Path(), away}, {away, pool.Path()}} {
 		if err := os.Rename(move[0], move[1]); err != nil {
 			t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,7 +13,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -126,9 +124,12 @@ func (o *Checker) updateSetAside(ctx context.Context, pool *volume.Pool, r recor
 	if lost == "" || err != nil {
 		return record.Record{}, err
 	}
+	at, err := pool.AsideAt(r.Name)
+	if err != nil {
+		return record.Record{}, err
+	}
 	return o.note(place{pool, r.Name}, r, fmt.Sprintf("%s, and a deletion was begun and not finished: the directory is "+
-		"%s/%s in the trash",
-		lost, pooldir.PrivateName, filepath.Join(pooldir.TrashName, r.Trash)))
+		"%s in the trash", lost, at))
 }
 
 // lostPV reads a volume's PV from the API server. lost is the finding that there is none, or that
