@@ -296,10 +296,13 @@ func (a *account) powerGoes(after op) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, t := range a.were[after.name] {
-		if after.do == "delete" && t.Record {
+		switch {
+		case after.do == "delete" && t.Record:
 			t.Dir, t.Aside = false, true
-			a.may[after.name] = append(slices.Clone(a.may[after.name]), t)
+		case after.do != "drop" || !t.Kept: // which the next purge flushes
+			continue
 		}
+		a.may[after.name] = append(slices.Clone(a.may[after.name]), t)
 	}
 }
 

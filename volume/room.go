@@ -51,12 +51,26 @@ func (p *Pool) dropDue(c *call) error {
 	s := p.filesystems.Load().Space(c.Filesystem, p.ledger, st)
 	need, inodes := s.Lacks(st)
 	if asked > 0 {
-		need = max(need, asked-s.Available)
+		need = max(need, s.Missing(asked))
 	}
-	for _, k := range trash.Victims(left, need-p.room.Coming(free), inodes) {
+	for _, k := range trash.Victims(left, need-p.coming(c.Filesystem, free), inodes) {
 		drop(k)
 	}
 	return errors.Join(errs...)
+}
+
+// coming returns how many bytes of a filesystem become free by the removals of all its pools.
+func (p *Pool) coming(filesystem string, free int64) (sum int64) {
+	all := p.siblings.Load()
+	if all == nil {
+		return p.room.Coming(free)
+	}
+	for _, other := range *all {
+		if other == p || other.ledger.On(filesystem) {
+			sum += other.room.Coming(free)
+		}
+	}
+	return sum
 }
 
 // measureKept measures how many bytes of one kept volume become free for sure. It reports whether there
@@ -67,6 +81,8 @@ func (p *Pool) measureKept(ctx context.Context, c *call) bool {
 		return false
 	}
 	size, err := tree.Measure(ctx, c.Kept(), k.ID, c.Paced(measurePace()), nil)
-	p.kept.Measured(k.ID, size.Own, err == nil)
+	if err == nil {
+		p.kept.Measured(k.ID, size.Bytes, size.Own)
+	}
 	return ctx.Err() == nil
 }

@@ -40,7 +40,9 @@ func (p *Pool) allocate(c *call, r space.Request, returning string) (release fun
 	if err != nil {
 		return nil, err
 	}
-	release, err = p.filesystems.Load().Allocate(c.Filesystem, p.ledger, st, r)
+	if release, err = p.filesystems.Load().Allocate(c.Filesystem, p.ledger, st, r); err == nil {
+		p.room.Served(r.Name)
+	}
 	var full *fault.SpaceError
 	if errors.As(err, &full) && full.Wanted <= full.Available+full.Kept {
 		full.MakingRoom = p.room.Ask(r.Name, trash.Need{Bytes: r.Wanted - r.Own, Except: returning}, freeBytes(st))

@@ -136,7 +136,12 @@ func (l *Ledger) account(st *unix.Statfs_t, elsewhere others, risen, own int64) 
 	s.Used, s.Estimate = max(0, total(found)-(total(all)-sure)), estimate
 	s.External = max(0, s.Total-s.Free-sure)
 	reserve := min(l.reserve, s.Total)
-	s.lacking = max(0, add(scale(add(l.unwritten(), elsewhere.unwritten), 1/l.overcommit), reserve)-s.Free)
+	s.margins = margins{
+		free:       s.Free - reserve,
+		allocation: s.Total - s.External - reserve - scale(add(s.Allocated, s.Elsewhere), 1/l.overcommit),
+		overcommit: l.overcommit,
+		lacking:    max(0, add(scale(add(l.unwritten(), elsewhere.unwritten), 1/l.overcommit), reserve)-s.Free),
+	}
 	available := func(freed int64) int64 {
 		// Free space bounds what is available. The reserve is subtracted there, too, because
 		// a ratio above 1 must not allocate it.
@@ -233,6 +238,9 @@ func (l *Ledger) SetFilesystem(filesystem string) {
 	defer l.mu.Unlock()
 	l.filesystem = filesystem
 }
+
+// On reports whether the pool is on a filesystem.
+func (l *Ledger) On(filesystem string) bool { return filesystem != "" && l.where() == filesystem }
 
 func (l *Ledger) where() string {
 	l.mu.Lock()

@@ -84,7 +84,7 @@ func TestAccount(t *testing.T) {
 			l.records.Reset(record.Loaded{Records: c.records})
 			st := &unix.Statfs_t{Blocks: c.total, Bavail: c.free, Frsize: unit, Files: c.inodes[0], Ffree: c.inodes[1]}
 			got := l.account(st, others{c.elsewhere, []finding{{c.usedElsewhere, 0}}, 0}, 0, 0)
-			got.lacking = 0
+			got.margins = margins{}
 			if got != c.want {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)
 			}

@@ -21,7 +21,17 @@ type Space struct {
 	// Estimate is true if the usage of some volume is not known exactly.
 	Estimate bool `json:"estimate"`
 
-	lacking int64 `json:"-"` // bytes that are allocated or reserved, and neither written nor free
+	margins margins `json:"-"`
+}
+
+// margins has in bytes of the filesystem what Available does not show.
+type margins struct {
+	// free and allocation are what is left of free space, and of what may be allocated; less than 0 if
+	// external data has more.
+	free, allocation int64
+	overcommit       float64
+	// lacking is what is allocated or reserved, and neither written nor free.
+	lacking int64
 }
 
 // Check returns a fault.SpaceError if the pool does not have the wanted bytes available.

@@ -50,7 +50,8 @@ type Index struct {
 type entry struct {
 	Kept
 	at       time.Duration // the running time at which Age was as in Kept
-	measured int           // how often its bytes were measured
+	measured bool          // its bytes were measured once
+	all      bool          // no more of its bytes can be sure: nothing shares them
 	due      time.Duration // the running time at which they are to be measured again
 	taken    bool
 }
@@ -173,46 +174,52 @@ func (x *Index) now(e *entry) Kept {
 // Bytes returns how many bytes become free for sure without the kept volumes that nothing has taken,
 // and how many volumes that are.
 func (x *Index) Bytes() (sum int64, volumes int) {
-	for _, k := range x.All() {
-		if k.Why == "" {
-			sum, volumes = sum+k.Bytes, volumes+1
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, e := range x.entries {
+		if !e.taken && e.Why == "" {
+			sum, volumes = sum+e.Kept.Bytes, volumes+1
 		}
 	}
 	return sum, volumes
 }
 
 // measureAgain is after how long bytes are measured once more: data that was not written to the disk at
-// the first time has no extents.
-const measureAgain = time.Minute
+// the first time has no extents. measureShared is the same for volumes that share some of theirs: they
+// become their own when the other files change.
+const (
+	measureAgain  = time.Minute
+	measureShared = 10 * time.Minute
+)
 
-// Unmeasured returns a volume whose bytes are to be measured, and takes it; ok is false if there is none.
+// Unmeasured returns a volume whose bytes are to be measured; ok is false if there is none. It returns no
+// volume twice within a minute. The volume may be brought back or removed while it is measured.
 func (x *Index) Unmeasured() (k Kept, ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(x.entries)) {
 		e := x.entries[id]
-		if !e.taken && e.Why == "" && e.measured < 2 && x.running() >= e.due {
-			e.taken = true
+		if !e.taken && e.Why == "" && !e.all && x.running() >= e.due {
+			e.due = x.running() + measureAgain
 			return x.now(e), true
 		}
 	}
 	return Kept{}, false
 }
 
-// Measured stores what a walk found of a volume that Unmeasured returned, and gives it back. The
-// larger of two walks counts: nothing writes to a kept volume. ok is false if the walk failed.
-func (x *Index) Measured(id string, bytes int64, ok bool) {
+// Measured stores how many bytes a walk of a volume found in all, and how many of them become free for
+// sure. It does nothing for a volume that is not kept any more.
+func (x *Index) Measured(id string, all, sure int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	e, there := x.entries[id]
-	if !there {
+	if !there || e.taken {
 		return
 	}
-	e.taken, e.due = false, x.running()+measureAgain
-	if ok {
-		e.measured++
-		e.Bytes = max(e.Bytes, bytes)
+	if e.measured {
+		e.due = x.running() + measureShared
 	}
+	e.measured, e.all, e.Bytes = true, sure >= all, sure
 }
 
 // Saved returns what the next process needs.

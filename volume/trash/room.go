@@ -75,6 +75,14 @@ func (r *Room) Ask(volume string, need Need, free int64) bool {
 	return true
 }
 
+// Served notes that a volume has what it asked for: it may ask again at once.
+func (r *Room) Served(volume string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.wanted, volume)
+	delete(r.asked, volume)
+}
+
 // Asked returns the sum of the bytes that were asked for since the last call, and the IDs that must not
 // be removed for them.
 func (r *Room) Asked() (sum int64, except map[string]bool) {
