@@ -254,6 +254,21 @@ func TestRoomOfFilesystem(t *testing.T) {
 	s.keeps()
 }
 
+// A start without kept.json under pressure measures everything before it removes the first.
+func TestRoomAfterStart(t *testing.T) {
+	for range 5 { // IDs are random
+		s := newShelf(t, 24*time.Hour)
+		s.small(40 * mib)
+		for i, name := range []string{"a", "b", "c"} {
+			s.keepsOne(name, name, int64(i+3)*mib)
+		}
+		s.small(13 * mib) // 1 MiB of 13 is free
+		s.open()
+		purge(t, s.Pool)
+		s.keeps("a", "b")
+	}
+}
+
 // A retention that becomes shorter ends what is kept at the next start; a longer one keeps it.
 func TestRetentionChanges(t *testing.T) {
 	s := newShelf(t, 24*time.Hour)

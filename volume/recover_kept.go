@@ -78,6 +78,8 @@ func (p *Pool) recoverOneKept(c *call, id string, entry, recorded bool) (k Kept,
 	switch {
 	case !entry && same: // K3
 		return k, p.unkeep(c, id)
+	case !entry && unread == nil && p.records.Damage(r.Name) != nil:
+		return k, nil // it may be of help to a person who mends that
 	case !entry: // K1
 		return k, p.trash.Leave(c.Dir, id)
 	case !recorded:

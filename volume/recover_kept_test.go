@@ -46,7 +46,8 @@ func TestRecoverKept(t *testing.T) {
 		trash   []string
 		aside   bool // v comes back, or is deleted
 		damaged bool
-		data    string // of v, if it is not that of the kept volume
+		left    []string // in kept/, besides the above
+		data    string   // of v, if it is not that of the kept volume
 	}{
 		{name: "kept", found: []put{entry, old}, kept: []string{"OLD"}},
 		{name: "kept, and another volume of its name", found: []put{entry, old, rec(other), file("v/data", "other")}, in: true, data: "other",
@@ -84,6 +85,8 @@ func TestRecoverKept(t *testing.T) {
 			ok(t, os.Rename(filepath.Join(path, keptDir, "OLD.json"), filepath.Join(path, keptDir, "OTHER.json")))
 		}}, doubt: []string{"OTHER"}},
 		{name: "the volume's record cannot be read", found: []put{entry, old, file(records+"/v", "{")}, doubt: []string{"OLD"}, damaged: true},
+		{name: "a record alone, and the volume's record cannot be read", found: []put{old, inPlace, file(records+"/v", "{")}, left: []string{"OLD.json"},
+			damaged: true},
 		{name: "an entry alone, and a record that cannot be read", found: []put{entry, file(records+"/w", "{")}, doubt: []string{"OLD"}, damaged: true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -116,6 +119,11 @@ func TestRecoverKept(t *testing.T) {
 				for _, id := range append(kept, doubt...) {
 					if data, err := os.ReadFile(filepath.Join(path, keptDir, id, "data")); string(data) != "v" {
 						t.Errorf("kept is %q, %v", data, err)
+					}
+				}
+				for _, name := range row.left {
+					if !there(filepath.Join(path, keptDir, name)) {
+						t.Errorf("%s is gone", name)
 					}
 				}
 				checkOfKept(t, p, row.in, row.aside, row.damaged, row.data)

@@ -3,6 +3,7 @@ package volume
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
@@ -21,9 +22,9 @@ func (p *Pool) dropDue(c *call) error {
 			return err
 		}
 	}
-	asked, except := p.room.Asked()
 	all := p.Kept()
 	if len(all) == 0 {
+		p.room.Asked() // in vain
 		return nil
 	}
 	st, err := p.meter(c)
@@ -38,16 +39,16 @@ func (p *Pool) dropDue(c *call) error {
 			errs = append(errs, fault.Failed("remove kept volume", k.ID, err))
 		}
 	}
-	var left []Kept
 	for _, k := range all {
-		switch {
-		case k.Why != "":
-		case k.Age >= k.For:
+		if k.Why == "" && k.Age >= k.For {
 			drop(k)
-		case !except[k.ID]:
-			left = append(left, k)
 		}
 	}
+	if p.kept.Untried() { // this purge measures it, and continues here
+		return errors.Join(errs...)
+	}
+	asked, except := p.room.Asked()
+	left := slices.DeleteFunc(all, func(k Kept) bool { return k.Why != "" || k.Age >= k.For || except[k.ID] })
 	s := p.filesystems.Load().Space(c.Filesystem, p.ledger, st)
 	need, inodes := s.Lacks(st)
 	if asked > 0 {

@@ -50,7 +50,8 @@ type Index struct {
 type entry struct {
 	Kept
 	at       time.Duration // the running time at which Age was as in Kept
-	measured bool          // its bytes were measured once
+	tried    bool          // it was attempted to measure its bytes, by this process or one before
+	measured bool          // that succeeded once
 	all      bool          // no more of its bytes can be sure: nothing shares them
 	due      time.Duration // the running time at which they are to be measured again
 	taken    bool
@@ -67,7 +68,7 @@ func (x *Index) Reset(all []Kept) {
 	defer x.mu.Unlock()
 	x.entries, x.changed = map[string]*entry{}, false
 	for _, k := range all {
-		x.entries[k.ID] = &entry{Kept: k, at: x.running()}
+		x.entries[k.ID] = &entry{Kept: k, at: x.running(), tried: k.Bytes > 0 || k.Why != ""}
 	}
 }
 
@@ -200,11 +201,24 @@ func (x *Index) Unmeasured() (k Kept, ok bool) {
 	for _, id := range slices.Sorted(maps.Keys(x.entries)) {
 		e := x.entries[id]
 		if !e.taken && e.Why == "" && !e.all && x.running() >= e.due {
-			e.due = x.running() + measureAgain
+			e.tried, e.due = true, x.running()+measureAgain
 			return x.now(e), true
 		}
 	}
 	return Kept{}, false
+}
+
+// Untried reports whether there is a volume whose bytes are not known because nothing has measured them
+// yet. Until then it is not known which namespace has most.
+func (x *Index) Untried() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, e := range x.entries {
+		if !e.tried && !e.taken {
+			return true
+		}
+	}
+	return false
 }
 
 // Measured stores how many bytes a walk of a volume found in all, and how many of them become free for
