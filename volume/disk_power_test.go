@@ -25,13 +25,15 @@ func cutOff(t *testing.T, image string) string {
 // e2e/vm does this to many calls at once.
 func TestDiskPowerAfterACall(t *testing.T) {
 	calls := []op{createV, {do: "undo", name: "v"}, createV, expandV, {do: "note orphan", name: "v"}, bindV,
-		{do: "reown", name: "v"}, beginV, cutOverV, {do: "finish migration", name: "v"}, deleteV, createV, purgeAll, deleteV, purgeAll}
+		{do: "reown", name: "v"}, beginV, cutOverV, {do: "finish migration", name: "v"}, deleteV, createV, purgeAll, deleteV, purgeAll,
+		keepV, fillV, boundV, deleteV, undeleteV, claimV, deleteV, purgeAll, undeleteV, deleteV, {do: "drop", name: "v"}, purgeAll,
+		keepV, fillV, boundV, deleteV, {do: "drop and purge", name: "v"}}
 	for _, kind := range testdisk.Kinds() {
 		t.Run(kind, func(t *testing.T) {
 			image, dir := testdisk.Image(t, kind), t.TempDir()
 			testdisk.Attach(t, image, dir)
 			w := &world{newAccount(), filepath.Join(dir, "pool"), record.QuotaBestEffort}
-			p := opened(t, volume.Config{Path: w.path, EnableBtrfsQuota: true}) // with which volumes are subvolumes
+			p := opened(t, keeping(volume.Config{Path: w.path, EnableBtrfsQuota: true})) // with which volumes are subvolumes
 			var images []string
 			var accounts []*account
 			for _, o := range calls {
@@ -55,7 +57,7 @@ func holds(t *testing.T, o op, image, dir string, w *world) {
 	t.Helper()
 	testdisk.Attach(t, image, dir)
 	defer testdisk.Detach(t, dir)
-	p := opened(t, volume.Config{Path: w.path})
+	p := opened(t, keeping(volume.Config{Path: w.path}))
 	defer p.Close()
 	for range 2 { // before the trash is emptied, and after
 		for _, f := range append(w.held(p), unsound(p)...) {

@@ -184,3 +184,51 @@ func (f fuzzPool) put(t *testing.T, name string, data []byte, where uint8) {
 		}
 	}
 }
+
+// A start with any record beside a kept volume keeps the volume's data, whatever the record says, and
+// changes nothing else. What is offered comes back whole.
+func FuzzKeptRecord(f *testing.F) {
+	for _, r := range []record.Record{
+		{Name: "v", State: record.Bound, Bytes: 1, Trash: "OLD"}, {Name: "v", State: record.Creating, Bytes: 1, Trash: "OLD"},
+		{Name: "bystander", State: record.Bound, Bytes: gib, Trash: "OLD"}, {Name: "../../precious", State: record.Bound, Bytes: 1, Trash: "OLD"},
+		{Name: "v", State: record.Bound, Bytes: 1, Trash: "../OLD"}, {Name: "v", State: record.Bound, Bytes: 1, Trash: "OLD", Returning: "../../bystander"},
+		{Version: 2, Name: "v", State: record.Bound, Bytes: 1, Trash: "OLD"}, {Name: "v", State: record.Bound, Adopted: true, Trash: "OLD", TrashRetention: -1 << 63},
+		{Name: "v", State: record.Bound, Bytes: 1<<63 - 1, Trash: "OLD", TrashRetention: 1<<63 - 1},
+	} {
+		data, err := json.Marshal(r)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data, []byte(`{"OLD": {"seconds": 9223372036854775807, "bytes": 9223372036854775807}}`))
+		f.Add(data, []byte(`{"OLD": {"seconds": -1, "bytes": -1}}`))
+	}
+	f.Add([]byte{}, []byte(`[]`))
+	f.Add([]byte(`{`), []byte(`{`))
+	f.Fuzz(func(t *testing.T, data, saved []byte) {
+		at := newFuzzPool(t)
+		entry := filepath.Join(at.path, keptDir, "OLD")
+		write(t, filepath.Join(entry, "data"), "kept")
+		write(t, entry+record.Suffix, string(data))
+		write(t, filepath.Join(at.path, private, "kept.json"), string(saved))
+		p := opened(t, volume.Config{Path: at.path, TrashRetention: 1<<63 - 1, TrashRetentionMax: 1<<63 - 1})
+		if _, err := inspect.Read(at.path); err != nil {
+			t.Error(err)
+		}
+		_, err := p.Space()
+		ok(t, err)
+		for _, k := range p.Kept() {
+			v, err := p.Undelete(k.ID)
+			if err != nil {
+				continue
+			}
+			entry = v.Path
+			if k.Why != "" {
+				t.Errorf("brought back although %s", k.Why)
+			}
+		}
+		if got, err := os.ReadFile(filepath.Join(entry, "data")); string(got) != "kept" {
+			t.Errorf("%q, %v", got, err)
+		}
+		at.untouched(t)
+	})
+}

@@ -59,8 +59,8 @@ func (p *Pool) recoverKept(c *call) error {
 		if k.ID == "" {
 			continue
 		}
-		was := saved[id]
-		k.Age, k.Bytes, k.Since = time.Duration(max(0, was.Seconds))*time.Second, max(0, was.Bytes), was.Since
+		was := saved[id].Bounded()
+		k.Age, k.Bytes, k.Since = time.Duration(was.Seconds)*time.Second, was.Bytes, was.Since
 		if k.Since.IsZero() {
 			k.Since = changed(dir, id)
 		}

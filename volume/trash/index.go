@@ -37,6 +37,13 @@ type Saved struct {
 	Since   time.Time `json:"since,omitzero"`
 }
 
+// Bounded returns the values, so far as they are possible: sums of them do not overflow.
+func (s Saved) Bounded() Saved {
+	const century, most = 100 * 365 * 24 * 60 * 60, 1 << 50
+	s.Seconds, s.Bytes = min(max(0, s.Seconds), century), min(max(0, s.Bytes), most)
+	return s
+}
+
 // Index has the kept volumes of a pool in memory. A caller that brings a volume back or removes it takes
 // it first, so that no other does. Methods may be called from many goroutines.
 type Index struct {

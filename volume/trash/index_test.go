@@ -7,6 +7,15 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
+func TestSavedIsBounded(t *testing.T) {
+	if got := (Saved{Seconds: 1<<63 - 1, Bytes: 1<<63 - 1}).Bounded(); time.Duration(got.Seconds)*time.Second < time.Hour || got.Bytes*1000 < got.Bytes {
+		t.Errorf("%+v", got)
+	}
+	if got := (Saved{Seconds: -1, Bytes: -1}).Bounded(); got != (Saved{}) {
+		t.Errorf("%+v", got)
+	}
+}
+
 // Bytes are measured twice, as what is not written to the disk has no extents, and then for as long as
 // other files share some: they become sure when the others change. Meanwhile the volume can be taken.
 func TestIndexMeasures(t *testing.T) {
