@@ -99,22 +99,33 @@ func (w *World) foreign(name, class, cluster string) bool {
 		return false
 	}
 	const home = "node-09"
-	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "foreign-" + name, Labels: map[string]string{contract.LabelNode: home},
-		Annotations: map[string]string{contract.AnnProvisionedBy: contract.CSIProvisioner, contract.AnnCluster: cluster, contract.AnnNodeUID: "former"}}}
+	pv := csiPV("foreign-"+name, home, pool)
+	pv.Annotations[contract.AnnCluster], pv.Annotations[contract.AnnNodeUID] = cluster, "former"
 	if cluster == "none" {
 		delete(pv.Annotations, contract.AnnCluster)
 	}
-	pv.Spec = corev1.PersistentVolumeSpec{StorageClassName: class, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
-		Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")},
-		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-		ClaimRef:    &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: tenant, Name: name},
-		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: contract.CSIProvisioner,
-			VolumeHandle: pv.Name, VolumeAttributes: map[string]string{contract.StoragePool: pool}}},
-		NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: contract.TopologyNode, Operator: corev1.NodeSelectorOpIn, Values: []string{home}}}}}}},
-	}
+	pv.Spec.StorageClassName = class
+	pv.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: tenant, Name: name}
 	_, err := w.god.CoreV1().PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{})
 	return err == nil
+}
+
+// csiPV is the PV of a volume in that pool of that node.
+func csiPV(name, node, pool string) *corev1.PersistentVolume {
+	here := corev1.NodeSelectorRequirement{Key: contract.TopologyNode, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{contract.LabelNode: node},
+			Annotations: map[string]string{contract.AnnProvisionedBy: contract.CSIProvisioner}},
+		Spec: corev1.PersistentVolumeSpec{
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")},
+			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
+				Driver: contract.CSIProvisioner, VolumeHandle: name, VolumeAttributes: map[string]string{contract.StoragePool: pool}}},
+			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+				{MatchExpressions: []corev1.NodeSelectorRequirement{here}}}}},
+		},
+	}
 }
 
 // asked notes that a person lets the data of a PV go that has no claim any more.

@@ -30,6 +30,7 @@ type rawDisks struct {
 	mu     sync.Mutex // guards the rest; never held while anything waits
 	pvs    map[types.UID]*rawPV
 	claims map[types.UID]*rawClaim
+	forced map[*devices.Disk]bool      // an administrator removed its PV, and no pool was made since
 	taken  map[*devices.Disk]time.Time // when the host wrote to a disk; zero if a claim got it right after
 	said   []rawEvent
 	obeyed map[string]time.Time // when people confirmed disks, by PV and annotation
@@ -69,7 +70,7 @@ var rawShared = []string{"naa", "eui", "nguid", "uuid"}
 
 func newRawDisks(w *World) *rawDisks {
 	return &rawDisks{World: w, nodes: map[string]*rawNode{}, disks: map[string]*devices.Disk{},
-		pvs: map[types.UID]*rawPV{}, claims: map[types.UID]*rawClaim{}, taken: map[*devices.Disk]time.Time{}, obeyed: map[string]time.Time{}}
+		pvs: map[types.UID]*rawPV{}, claims: map[types.UID]*rawClaim{}, taken: map[*devices.Disk]time.Time{}, forced: map[*devices.Disk]bool{}, obeyed: map[string]time.Time{}}
 }
 
 // disk returns the disk of a name such as naa/3, a new one if there is none. naa/3/32 has the ID of

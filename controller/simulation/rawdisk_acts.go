@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/simulation/devices"
 )
 
@@ -155,17 +156,17 @@ var rawActs = []act{
 	}),
 	rawAct("unref", "SLOT: an administrator removes the claimRef of its Released PV", 1, nil, func(s rawStep) bool {
 		return s.edit(s.place.Disk, func(v *rawPV, pv *corev1.PersistentVolume) bool {
-			if v.reused = pv.Status.Phase == corev1.VolumeReleased; v.reused {
-				pv.Spec.ClaimRef = nil
+			if pv.Status.Phase != corev1.VolumeReleased {
+				return false
 			}
-			return v.reused
+			v.reused, pv.Spec.ClaimRef = true, nil
+			return true
 		})
 	}).then("raw restart", "raw claim"),
 	rawAct("obey", "SLOT: an administrator confirms the disk of its PV as the agent asks for, if it is the right one", 2,
 		nil, rawStep.obey),
-	rawAct("pool", "SLOT: its claim is that of a pool, whose volumes live", 0, nil, func(s rawStep) bool {
-		return s.n.Mark(s.path, devices.Mark{At: 6 << 20, Bytes: "volumes", Owner: poolOwner + s.n.Name})
-	}),
+	rawAct("pool", "SLOT: its claim is that of a pool, whose volumes live", 1, nil, rawStep.pool).
+		then("delete claim", "raw boot", "raw unmount"),
 }
 
 // rawStates are the names of devices.State.
@@ -290,6 +291,26 @@ func (r *rawDisks) edit(d *devices.Disk, change func(*rawPV, *corev1.PersistentV
 		return err == nil
 	}
 	return false
+}
+
+// pool makes the disk of a claim that of a pool with a volume. The operator, which does not run here,
+// notes it on the PV.
+func (s rawStep) pool() bool {
+	noted := s.edit(s.place.Disk, func(v *rawPV, pv *corev1.PersistentVolume) bool {
+		if pv.Status.Phase != corev1.VolumeBound || v.node != s.n {
+			return false
+		}
+		delete(s.forced, v.place.Disk)
+		held := contract.HeldPool{Node: s.n.Name, Pool: "a", Path: "/a"}
+		metav1.SetMetaDataAnnotation(&pv.ObjectMeta, contract.AnnHeldPool, held.String())
+		return true
+	})
+	if !noted {
+		return false
+	}
+	volume := csiPV(fmt.Sprintf("pool-%s-%d", s.n.Name, s.slot), s.n.Name, "a")
+	_, err := s.god.CoreV1().PersistentVolumes().Create(ctx, volume, metav1.CreateOptions{})
+	return err == nil && s.n.Mark(s.path, devices.Mark{At: 6 << 20, Bytes: "volumes", Owner: poolOwner + s.n.Name})
 }
 
 func (s rawStep) obey() bool {

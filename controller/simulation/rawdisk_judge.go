@@ -12,11 +12,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/simulation/devices"
 )
 
-// rawKnown are rows of known.
-var rawKnown = []struct{ rule, text, why string }{
-	{"DISKS", "wipes the disk of a pool", "the operator does not mark the PVs of pools' claims in these runs"},
-}
-
 // The owners of marks, each before a name.
 const (
 	claimOwner = "claim "
@@ -35,6 +30,7 @@ type rawPV struct {
 	made       time.Time
 	phase      corev1.PersistentVolumePhase
 	since      time.Time // of the phase
+	bound      time.Time // to the last claim
 	claim      types.UID
 	had        bool // a claim had it, and lost it
 	mounted    bool // volume mode Filesystem
@@ -42,7 +38,7 @@ type rawPV struct {
 	forced     bool // by an administrator
 	reused     bool // an administrator removed its claimRef
 	partly     bool // a wipe was begun after its release
-	seen       bool // the agent had a minute to look at it before it was bound
+	seen       bool // the agent had a minute to read it before it was bound
 	pod        bool // that uses it runs
 	idle       bool // people ended the pod, and not the claim
 	boots      int  // of the node when the pod started
@@ -74,6 +70,8 @@ func (r *rawDisks) seen(x apiserver.Write) {
 	case x.Resource == "persistentvolumes" && x.Old == nil && strings.HasPrefix(x.Who, "disks/"):
 		r.made(x)
 	case x.Resource == "persistentvolumes" && r.pvs[uid] != nil && x.New == nil:
+		v := r.pvs[uid]
+		r.forced[v.place.Disk] = r.forced[v.place.Disk] || v.forced
 		delete(r.pvs, uid)
 	case x.Resource == "persistentvolumes" && r.pvs[uid] != nil:
 		r.changed(r.pvs[uid], uid, x)
@@ -109,8 +107,10 @@ func (r *rawDisks) changed(v *rawPV, uid types.UID, x apiserver.Write) {
 	}
 	v.deleted = ends
 	if phase != v.phase {
-		v.seen = v.phase == corev1.VolumeAvailable && time.Since(v.since) > time.Minute && v.node.quiet(time.Minute)
-		v.since = time.Now()
+		v.seen = v.phase == corev1.VolumeAvailable && time.Since(v.since) > time.Minute && v.node.quiet(time.Minute) && v.place.Disk.Is(devices.Well)
+		if v.since = time.Now(); phase == corev1.VolumeBound {
+			v.bound = v.since
+		}
 		if v.phase = phase; phase == corev1.VolumeAvailable || phase == corev1.VolumeBound {
 			r.twice(v)
 		}
@@ -163,7 +163,7 @@ func (r *rawDisks) twice(v *rawPV) {
 		return v.node.Place(v.path).Disk != nil && (v.phase == corev1.VolumeBound || !v.deleted && v.phase != corev1.VolumeReleased && v.phase != corev1.VolumeFailed)
 	}
 	for _, o := range r.pvs {
-		if o != v && offered(o) && offered(v) && o.place.Overlaps(v.place) {
+		if o != v && offered(o) && offered(v) && o.place.Overlaps(v.place) && !(o.strayed() || v.strayed()) {
 			how := ""
 			if v.place.Disk.OfSlot() {
 				how = "; its ID is that of the slot"
@@ -177,6 +177,12 @@ func (r *rawDisks) twice(v *rawPV) {
 	}
 }
 
+// strayed reports whether the PV's disk was plugged in elsewhere and cannot be recognized there: it has
+// no ID. A person who then partitions it takes it for another.
+func (v *rawPV) strayed() bool {
+	return v.place.Disk.OfSlot() && v.node.Place(v.path).Disk != v.place.Disk
+}
+
 // wrote judges a write to a disk.
 func (r *rawDisks) wrote(x devices.Write) {
 	if !strings.HasPrefix(x.Who, "disks/") {
@@ -184,14 +190,17 @@ func (r *rawDisks) wrote(x devices.Write) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	held := false
-	for _, n := range r.nodes {
-		held = held || n.Held(x.Disk)
+	held, unseen := false, false // unseen: another node's host has it, and its agent took no Lease of it
+	for _, o := range r.nodes {
+		held = held || o.Held(x.Disk)
+		unseen = unseen || o.Name != x.Node && o.Held(x.Disk) && (o.existing != "wipe" || !o.quiet(10*time.Minute))
 	}
 	n, at := r.nodes[x.Node], r.taken[x.Disk]
 	refused := n.existing == "refuse" && time.Since(n.configured) > time.Minute && !at.IsZero()
 	for _, v := range r.pvs {
-		v.partly = v.partly || v.phase == corev1.VolumeReleased && v.place.Disk == x.Disk
+		released := v.phase == corev1.VolumeReleased && v.place.Disk == x.Disk
+		v.partly = v.partly || released
+		refused = refused && !(released && v.bound.Sub(at) < tookLong) // the host wrote to the disk of a claim, or a moment before
 	}
 	for _, m := range x.Lost {
 		c := r.claims[types.UID(strings.TrimPrefix(m.Owner, claimOwner))]
@@ -205,9 +214,9 @@ func (r *rawDisks) wrote(x devices.Write) {
 				how = "; its ID is that of the slot"
 			}
 			r.judge.blame("DISKS", "%s wipes the disk of claim %s, which lives%s", x.Who, c.name, how)
-		case c == nil && held:
+		case c == nil && held && !unseen:
 			r.judge.blame("DISKS", "%s wipes a disk in use, with the bytes of %s", x.Who, m.Owner)
-		case strings.HasPrefix(m.Owner, poolOwner):
+		case strings.HasPrefix(m.Owner, poolOwner) && !r.forced[x.Disk]:
 			r.judge.blame("DISKS", "%s wipes the disk of a pool", x.Who)
 		case strings.HasPrefix(m.Owner, hostOwner) && refused:
 			r.judge.blame("DISKS", "%s wipes the bytes of %s, and the ConfigMap has existing: refuse", x.Who, m.Owner)
@@ -250,6 +259,9 @@ func (r *rawDisks) offered() {
 		for at, d := range n.Attached() {
 			paths := n.Paths(at)
 			told := r.explained(paths...)
+			for other, same := range n.Attached() { // one event is enough for a disk by two paths
+				told = told || same == d && r.explained(n.Paths(other)...)
+			}
 			for _, v := range r.pvs {
 				told = told || v.place.Disk == d
 			}

@@ -51,6 +51,18 @@ func TestRawDisks(t *testing.T) {
 		"the host takes it": {offer("refuse", "by-id") + "wait 2m; raw take node-01 1; wait 30m; raw claim r1; wait 5m", ""},
 		"and the agent starts": {offer("refuse", "by-id") + "wait 2m; raw take node-01 1; wait 30m; raw unmount node-01 1; " +
 			"raw restart node-01; wait 2m; raw claim r1; wait 1m", ""},
+		"another node's host has it": {"raw offer node-01 wipe by-id Block; raw plug node-01 1 naa/1; raw take node-01 1; wait 20m; " +
+			"raw offer node-02 wipe by-id Block; raw plug node-02 1 naa/1; wait 20m", ""},
+		"a path that leads to a shared disk": {"raw offer node-01 wipe by-id Block; raw plug node-01 1 naa/1; raw claim r1; " +
+			"raw offer node-02 refuse by-path Filesystem; raw plug node-02 1 naa/3; raw plug node-02 2 naa/2; raw plug node-02 3 naa/1; " +
+			"raw claim r2; wait 2m; wait write 10m; raw move node-02 2 3; wait 5s; delete claim r2; raw stop node-02; wait 30s; " +
+			"raw unref node-02 3; raw claim r11; wait 5s", ""},
+		"the slots of a pool's disk": {"raw offer node-01 wipe by-path Filesystem; raw plug node-01 1 naa/4; raw plug node-01 2 serial/3; " +
+			"raw plug node-01 3 qemu-eui/2; raw claim r1; raw offer node-02 wipe by-id Filesystem; " +
+			"raw plug node-02 1 qemu-eui/1; raw plug node-02 2 qemu-eui/2; raw plug node-02 3 naa/1; raw claim r2; " +
+			"raw claim r3; wait 2m; raw rename node-02 2 disk-2; wait 1s; delete claim r3; wait 5s; raw pool node-01 2; " +
+			"wait 5s; delete claim r2; wait 1s; delete claim r1; wait 5s; raw unref node-01 1; wait 1s; raw unref node-01 2; " +
+			"raw move node-01 2 1", ""},
 		"the Node is made again": {bound("refuse", "by-id") + "node blink node-01; wait 1m", ""},
 		"the Node is gone, and a claim comes": {offer("refuse", "by-id") + "wait 5m; node delete node-01; wait 45m; raw claim r1; " +
 			"wait 5m", ""},
@@ -63,7 +75,7 @@ func TestRawDisks(t *testing.T) {
 			"raw unmount node-01 2; raw restart node-01; wait 10m", ""},
 		"a claim's disk, and the host's clone in its slot": {bound("refuse", "by-path") + "raw unplug node-01 1; " +
 			"raw plug node-01 1 naa/1/64; raw plug node-01 2 naa/1; raw take node-01 1; raw unmount node-01 1; delete claim r1; wait 20m", ""},
-		"the disk of a pool": {bound("refuse", "by-id") + "raw pool node-01 1; delete claim r1; wait 5m", "DISKS"},
+		"the disk of a pool": {bound("refuse", "by-id") + "raw pool node-01 1; delete claim r1; wait 5m", ""},
 		"no disk":            {offer("refuse", "by-id") + "wait 2m; raw unplug node-01 1; wait 5m", ""},
 		"sixteen hang":       {hanging + "wait 5m; raw plug node-01 18 naa/18; wait 3h", ""},
 		"a path that another disk got": {"raw offer node-02 wipe by-path Block; raw plug node-02 1 nguid/1; raw claim r1; wait 2m; " +
