@@ -28,6 +28,9 @@ func TestUpgradeCheckKnowsTheForms(t *testing.T) {
 		r := upgradeOf(t, file)
 		form := strings.TrimPrefix(r.command[slices.IndexFunc(r.command, func(a string) bool { return strings.HasPrefix(a, "--form=") })], "--form=")
 		forms[form] = true
+		if workload := removal.Workloads[form]; workload != "" && !slices.Equal(r.names, []string{workload}) || workload == "" && len(r.names) > 0 {
+			t.Errorf("%s: form %s has the workloads %q, and the check takes %q", file, form, r.names, workload)
+		}
 		want := removal.Upgrade{Form: form}.Serves()
 		slices.Sort(want)
 		if slices.Sort(r.served); !slices.Equal(r.served, want) {

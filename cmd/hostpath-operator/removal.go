@@ -24,7 +24,7 @@ func checkRemoval(ctx context.Context, args []string, out io.Writer) error {
 	flags := pflag.NewFlagSet("check-removal", pflag.ContinueOnError)
 	form := flags.String("form", "", "the form of the chart that is to be removed; with --upgrade that after it")
 	upgrade := flags.Bool("upgrade", false, "check an upgrade of the release to the form")
-	release := flags.String("release", "", "the release that is upgraded")
+	release := flags.String("release", "", "the release that is removed or upgraded")
 	namespace := flags.String("namespace", "", "its namespace")
 	env := flags.StringArray("env", nil, "a setting of the agents after the upgrade, NAME=VALUE")
 	kubeconfig := flags.String("kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig; without it the account of the pod")
@@ -55,7 +55,11 @@ func checkRemoval(ctx context.Context, args []string, out io.Writer) error {
 		fmt.Fprintf(out, "nothing needs what an upgrade to the form %s removes\n", *form)
 		return nil
 	}
-	if err := removal.Check(ctx, api, *form); err != nil {
+	check := func() error { return removal.Check(ctx, api, *form) }
+	if *release != "" {
+		check = func() error { return removal.CheckRelease(ctx, api, *release, *namespace, *form) }
+	}
+	if err := check(); err != nil {
 		return fmt.Errorf("form %s stays: %w", *form, err)
 	}
 	fmt.Fprintf(out, "nothing needs the form %s\n", *form)

@@ -48,10 +48,10 @@ func TestValuesReachEveryWorkload(t *testing.T) {
 		t.Fatal(err)
 	}
 	for form, own := range map[string][]string{
-		"csi": {"DaemonSet/hostpath-provisioner-csi", removalJob}, "both": {"DaemonSet/hostpath-provisioner-csi", removalJob},
+		"csi": {"DaemonSet/hostpath-provisioner-csi"}, "both": {"DaemonSet/hostpath-provisioner-csi"},
 		"legacy": {"DaemonSet/hostpath-provisioner"}, "single-node": {"DaemonSet/hostpath-provisioner"},
 		"local-path": {"DaemonSet/hostpath-provisioner-local-path"},
-		"operator":   {"Deployment/hostpath-provisioner-operator", removalJob}, "none": nil,
+		"operator":   {"Deployment/hostpath-provisioner-operator"}, "none": nil,
 	} {
 		out, err := helm(t, append([]string{"template", "--values=" + file}, with([]string{"form=" + form})...)...)
 		if err != nil {
@@ -71,7 +71,7 @@ func TestValuesReachEveryWorkload(t *testing.T) {
 			found[name] = true
 			w.hasEverything(t, form+" "+name)
 		}
-		want := append([]string{"DaemonSet/hostpath-provisioner-disks", "Job/hostpath-provisioner-upgrade"}, own...)
+		want := append([]string{"DaemonSet/hostpath-provisioner-disks", removalJob, "Job/hostpath-provisioner-upgrade"}, own...)
 		if got := slices.Sorted(maps.Keys(found)); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 			t.Errorf("%s: workloads %q, want %q", form, got, want)
 		}

@@ -79,6 +79,8 @@ func TestHelm(t *testing.T) {
 	same("the upgrade")
 	h.keepsForm(h.Bound(claim).Name)
 	same("the upgrade that was refused")
+	h.must("rollback", "hostpath-provisioner", "2", "--wait", "--timeout=5m")
+	same("the rollback")
 
 	h.staysFor(p)
 	same("the removal that was refused")
@@ -129,6 +131,14 @@ func (h *helmed) keepsForm(pv string) {
 	log, err := kubectl("", "-n", harness.Namespace, "logs", "job/hostpath-provisioner-upgrade")
 	if want := "PV " + pv; err != nil || !strings.Contains(log, "no upgrade to the form legacy: no agent of the form serves "+csiDriver) || !strings.Contains(log, want) {
 		h.Errorf("%q %v does not name %s", log, err, want)
+	}
+	// The revision of that upgrade is the last one: Helm would remove its objects.
+	if out, err := h.helm("uninstall", "hostpath-provisioner", "--timeout=3m"); err == nil {
+		h.Errorf("uninstalled the form that is not there: %s", out)
+	}
+	log, err = kubectl("", "-n", harness.Namespace, "logs", "job/hostpath-provisioner-removal")
+	if err != nil || !strings.Contains(log, "roll back to the revision") {
+		h.Errorf("%q %v", log, err)
 	}
 }
 

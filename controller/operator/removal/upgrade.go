@@ -32,6 +32,34 @@ var Agents = []string{installed.DaemonSetName, "hostpath-provisioner", "hostpath
 // Operator is the name of the operator's Deployment.
 const Operator = "hostpath-provisioner-operator"
 
+// Workloads has the name of each form's DaemonSet or Deployment.
+var Workloads = map[string]string{"csi": installed.DaemonSetName, "both": installed.DaemonSetName, "legacy": "hostpath-provisioner",
+	"single-node": "hostpath-provisioner", "local-path": "hostpath-provisioner-local-path", "operator": Operator}
+
+// CheckRelease is Check for a release of the chart whose last revision has the form. It also returns an
+// error if the release has a workload of another form. Helm makes a revision of an upgrade that was
+// refused or failed, and would remove the objects of that one, without its own check for what runs.
+func CheckRelease(ctx context.Context, from client.Reader, release, namespace, form string) error {
+	u := Upgrade{Release: release, Namespace: namespace}
+	for _, name := range append(slices.Clone(Agents), Operator) {
+		if name == Workloads[form] {
+			continue
+		}
+		var o client.Object = &appsv1.DaemonSet{}
+		if name == Operator {
+			o = &appsv1.Deployment{}
+		}
+		switch has, err := u.has(ctx, from, name, o); {
+		case err != nil:
+			return err
+		case has:
+			return fmt.Errorf("the last upgrade of release %s was refused or failed, and %s is that of an earlier revision: "+
+				"roll back to the revision that helm history has as deployed, and remove the release then", release, name)
+		}
+	}
+	return Check(ctx, from, form)
+}
+
 // settings are those of the agents of each form that decide which volumes they serve.
 var settings = map[string]map[string]string{
 	"csi":         {"HPP_ENDPOINT": "unix:///csi/csi.sock", "PROVISION": "csi"},

@@ -89,13 +89,40 @@ func TestCheckUpgradeWithSettings(t *testing.T) {
 		form, name, value string
 		refused           bool
 	}{
-		{"csi", "PROVISION", "hostpath,csi", false}, {"both", "PROVISION", "csi", true}, 
+		{"csi", "PROVISION", "hostpath,csi", false}, {"both", "PROVISION", "csi", true},
 		{"both", "COMPAT", "local-path", false}, {"legacy", "COMPAT", "local-path", true},
 	} {
 		u := Upgrade{Release: "r", Namespace: "storage", Form: row.form, Env: map[string]string{row.name: row.value}}
 		if err := u.Check(t.Context(), fakeOf(t, nil, both, csiPV, hostPath)); (err != nil) != row.refused {
 			t.Errorf("%s with %s=%s: %v", row.form, row.name, row.value, err)
 		}
+	}
+}
+
+// Helm removes the objects of the last revision, which may be of an upgrade that was refused.
+func TestCheckRelease(t *testing.T) {
+	csi, operator := agents("r", "hostpath-provisioner-csi", "csi"), &appsv1.Deployment{ObjectMeta: of("r", Operator)}
+	running := pod("a", corev1.PodRunning, inline(contract.CSIProvisioner))
+	for _, row := range []struct {
+		what, form, words string
+		objects           []client.Object
+	}{
+		{"its own form, with a pod", "csi", "first: ns/a", []client.Object{csi, running}},
+		{"its own form, without", "csi", "", []client.Object{csi}},
+		{"csi, after a refused upgrade to both", "both", "first: ns/a", []client.Object{csi, running}},
+		{"csi, after a refused upgrade", "legacy", "release r was refused or failed, and hostpath-provisioner-csi is that of an earlier revision", []client.Object{csi}},
+		{"csi, after a refused upgrade to none", "none", "roll back to the revision", []client.Object{csi, running}},
+		{"the operator, after a refused upgrade", "csi", "and hostpath-provisioner-operator is", []client.Object{operator, agents("other", "hostpath-provisioner-csi", "csi")}},
+		{"another release", "none", "", []client.Object{agents("other", "hostpath-provisioner-csi", "csi"), running}},
+		{"nothing runs", "legacy", "", nil},
+	} {
+		err := CheckRelease(t.Context(), fakeOf(t, nil, row.objects...), "r", "storage", row.form)
+		if (err == nil) != (row.words == "") || err != nil && !strings.Contains(err.Error(), row.words) {
+			t.Errorf("%s: %v, want words %q", row.what, err, row.words)
+		}
+	}
+	if err := CheckRelease(t.Context(), unreadable{fakeOf(t, nil)}, "r", "storage", "none"); err == nil {
+		t.Error("workloads that cannot be read are none")
 	}
 }
 
