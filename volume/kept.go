@@ -27,7 +27,7 @@ func (p *Pool) Kept() []Kept {
 }
 
 // RoomWanted returns a channel that has a value after a call returned a fault.SpaceError with
-// MakingRoom: the next Purge removes kept volumes for it.
+// MakingRoom, or Space found that the filesystem has too little: the next Purge removes kept volumes for it.
 func (p *Pool) RoomWanted() <-chan struct{} { return p.room.Wanted() }
 
 // keptFor returns for how long the volume of a record is kept once it is deleted.

@@ -235,11 +235,16 @@ func TestRoomOfFilesystem(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		s.keepsOne(name, "team", 4*mib)
 	}
+	s.hurries(false)
 	s.small(13 * mib) // 1 MiB of 13 is free
+	s.hurries(true)
+	s.hurries(false) // for ten seconds
 	purge(t, s.Pool)
 	s.keeps("b", "c")
 	purge(t, s.Pool)
 	s.keeps("b", "c")
+	s.runs(10 * time.Second)
+	s.hurries(false)
 	s.mu.Lock()
 	s.disk = func(st *unix.Statfs_t) { st.Ffree = st.Files/20 - 1 }
 	s.mu.Unlock()
@@ -252,6 +257,22 @@ func TestRoomOfFilesystem(t *testing.T) {
 	makingRoom(t, err, true)
 	purge(t, s.Pool)
 	s.keeps()
+}
+
+// hurries checks whether Space finds that a purge is due at once.
+func (s *shelf) hurries(want bool) {
+	s.t.Helper()
+	_, err := s.Space()
+	ok(s.t, err)
+	got := false
+	select {
+	case <-s.RoomWanted():
+		got = true
+	default:
+	}
+	if got != want {
+		s.t.Errorf("a purge is asked for: %v, want %v", got, want)
+	}
 }
 
 // A start without kept.json under pressure measures everything before it removes the first.

@@ -2,6 +2,7 @@ package volume_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -274,6 +275,10 @@ func TestKeptForRunningTime(t *testing.T) {
 	if s.Kept()[0].Since != since {
 		t.Errorf("deleted at %s, want %s", s.Kept()[0].Since, since)
 	}
+	write(t, filepath.Join(s.Path(), private, "kept.json"), // by a clock that was a year ahead
+		fmt.Sprintf(`{%q: {"seconds": 600, "since": %q}}`, s.Kept()[0].ID, time.Now().AddDate(1, 0, 0).UTC().Format(time.RFC3339)))
+	s.open()
+	age(10 * time.Minute)
 	s.runs(50*time.Minute - time.Second)
 	purge(t, s.Pool)
 	s.keeps("v")

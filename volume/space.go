@@ -25,7 +25,14 @@ func (p *Pool) Space() (space.Space, error) {
 		if err != nil {
 			return space.Space{}, err
 		}
-		return p.filesystems.Load().Space(c.Filesystem, p.ledger, st), nil
+		s := p.filesystems.Load().Space(c.Filesystem, p.ledger, st)
+		// Kubelets check much more often than the trash is purged.
+		bytes, inodes := s.Lacks(st)
+		kept, volumes := p.kept.Bytes()
+		if inodes && volumes > 0 || min(bytes, kept) > p.coming(c.Filesystem, freeBytes(st)) {
+			p.room.Hurry()
+		}
+		return s, nil
 	})
 }
 

@@ -49,7 +49,8 @@ func keptEntries(d *pooldir.Dir, records *record.Store) (all []KeptEntry, frees 
 		if unix.Fstatat(dir, id, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 			continue // removed, or brought back meanwhile
 		}
-		k := KeptEntry{ID: id, Since: time.Unix(st.Ctim.Unix()).UTC(), Seconds: saved[id].Seconds, Frees: saved[id].Bytes}
+		was := saved[id].Bounded()
+		k := KeptEntry{ID: id, Since: time.Unix(st.Ctim.Unix()).UTC(), Seconds: was.Seconds, Frees: was.Bytes}
 		if r, err := trash.ReadWhole(dir, id); err == nil {
 			k.Name, k.Bytes, k.Owner, k.PV, k.PVUID, k.Cluster = r.Name, r.Bytes, r.Owner, r.PV, r.PVUID, r.Cluster
 			k.Created, k.Retention = r.Created, r.TrashRetention

@@ -11,6 +11,8 @@ const (
 	roomAgain = 10 * time.Minute
 	// roomSettles is for how long a filesystem may free the blocks of removed files in the background.
 	roomSettles = time.Minute
+	// roomHurries is how often Hurry may have a purge run.
+	roomHurries = 10 * time.Second
 )
 
 // Room remembers for whom kept volumes are to be removed early, and how many bytes were expected of the
@@ -30,6 +32,8 @@ type Room struct {
 	free     int64           // bytes that were free when the first of them left
 	ended    time.Duration   // when the last of them was removed
 
+	hurried time.Duration // when Hurry last had an effect
+
 	missing      int64 // bytes that were expected and did not become free
 	missingUntil time.Duration
 }
@@ -47,7 +51,7 @@ func NewRoom(running func() time.Duration) *Room {
 		asked: map[string]time.Duration{}, leaving: map[string]bool{}}
 }
 
-// Wanted returns a channel that has a value after room was asked for.
+// Wanted returns a channel that has a value after room was asked for, or Hurry was called.
 func (r *Room) Wanted() <-chan struct{} { return r.wake }
 
 // Ask asks the next purge to make room for what a volume needs, and reports whether room is
@@ -68,11 +72,26 @@ func (r *Room) Ask(volume string, need Need, free int64) bool {
 		}
 	}
 	r.wanted[volume], r.asked[volume] = need, now
+	r.wakeUp()
+	return true
+}
+
+// Hurry has the next purge run at once, for the filesystem. It does nothing for ten seconds after that.
+func (r *Room) Hurry() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := r.running(); r.hurried == 0 || now-r.hurried >= roomHurries {
+		r.hurried = max(1, now)
+		r.wakeUp()
+	}
+}
+
+// wakeUp puts a value into the channel of Wanted.
+func (r *Room) wakeUp() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
 	}
-	return true
 }
 
 // Served notes that a volume has what it asked for: it may ask again at once.
