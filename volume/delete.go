@@ -88,11 +88,10 @@ func (p *Pool) rollBackDelete(c *call, r record.Record) {
 }
 
 // finishDelete moves a volume into the trash, or to the kept volumes, and its record beside it. It
-// omits the steps that
-// were done before. The second step decides: before it the volume is set aside, and nothing but a
-// caller that still waits does it, except for an ephemeral volume, whose pod is gone for good. A
-// purge flushes it: until then a start finds the volume set aside, and the entry in the trash, or
-// the record there, shows that a directory of that name is another one.
+// omits the steps that were done before. The second step decides: before it the volume is set aside,
+// and nothing but a caller that still waits does it, except for an ephemeral volume, whose pod is
+// gone for good. A purge flushes it: until then a start finds the volume set aside, and the entry, or
+// the record beside it, shows that a directory of that name is another one.
 func (p *Pool) finishDelete(c *call, r record.Record) error {
 	to, _, err := inTrash(c, r.Trash)
 	if err != nil {

@@ -91,9 +91,9 @@ type Request struct {
 }
 
 // Allocate allocates bytes to a volume whose record does not have them yet. It returns a SpaceError
-// if the new ones of them are not available. The check and the allocation
-// are one step for all pools of the process, so two calls cannot both get the last bytes.
-// release gives back an allocation that no record took over.
+// if the new ones of them are not available. The check and the allocation are one step for all pools
+// of the process, so two calls cannot both get the last bytes. release gives back an allocation that
+// no record took over.
 func (f *Filesystems) Allocate(filesystem string, l *Ledger, st *unix.Statfs_t, r Request) (release func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -84,7 +84,8 @@ func (x *Index) Add(r record.Record) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.changed = true
-	x.entries[r.Trash] = &entry{Kept: Kept{ID: r.Trash, Record: r, Since: time.Now().UTC().Truncate(time.Second)}, at: x.running()}
+	k := Kept{ID: r.Trash, Record: r, Since: time.Now().UTC().Truncate(time.Second)}
+	x.entries[r.Trash] = &entry{Kept: k, at: x.running()}
 }
 
 // Changed reports whether Add was called since the last time.

@@ -195,8 +195,8 @@ func (e *Emptying) removeRecords(names []string, moving map[string]bool) error {
 }
 
 // Move renames a volume's directory into another one, that of the trash or of the kept volumes, where
-// it is the entry id. The caller flushes
-// both directories. The error is ErrInUse where something is mounted on the directory.
+// it is the entry id. The caller flushes both directories. The error is ErrInUse where something is
+// mounted on the directory.
 func (t *Trash) Move(d *pooldir.Dir, name string, to int, id string) error {
 	move := func() error {
 		return tree.Rename(d.Base, name, to, id)
