@@ -270,6 +270,32 @@ func (m *model) undelete(t *rapid.T) {
 	}
 }
 
+// undeleteLeft has the caller of an undelete leave while the disk hangs: the volume is kept, or comes back.
+func (m *model) undeleteLeft(t *rapid.T) {
+	id, name := m.anyKept(t)
+	at := rapid.SampledFrom([]string{"undelete.record", "restore.rename", "restore.sync", "restore.done", "undelete.done"}).Draw(t, "hangs at")
+	if m.volumes[name] != nil {
+		t.Skip("the name is taken")
+	}
+	m.disk.hang(at)
+	_, err := m.p.Undelete(id)
+	m.disk.thaw()
+	if !errors.Is(err, volume.ErrNotReady) {
+		t.Fatalf("undelete %s on a disk that hangs: %v", name, err)
+	}
+	m.ready(err)
+	if rapid.Bool().Draw(t, "restart") {
+		m.reopen(t)
+	}
+	if err := m.p.Restore(name); err != nil && !errors.Is(err, volume.ErrNotFound) { // waits for the call
+		t.Fatalf("restore %s: %v", name, err)
+	}
+	if !m.keeps(id) {
+		m.volumes[name] = m.kept[id]
+		delete(m.kept, id)
+	}
+}
+
 func (m *model) drop(t *rapid.T) {
 	id, name := m.anyKept(t)
 	killed, err := m.call(t, func() error { return m.p.DropKept(id) })
@@ -384,7 +410,7 @@ func TestModel(t *testing.T) {
 		m.start(rt)
 		defer func() { m.p.Close() }()
 		rt.Repeat(map[string]func(*rapid.T){
-			"": m.check, "create": m.create, "grow": m.grow, "bind": m.bind, "delete": m.delete, "undelete": m.undelete,
+			"": m.check, "create": m.create, "grow": m.grow, "bind": m.bind, "delete": m.delete, "undelete": m.undelete, "caller of undelete gone": m.undeleteLeft,
 			"drop": m.drop, "caller gone": m.left,
 			"purge": m.purge, "reopen": m.reopen, "disk away": m.away,
 		})
