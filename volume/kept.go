@@ -123,7 +123,22 @@ func (p *Pool) leave(c *call, k Kept) error {
 	if err := p.records.Damage(k.Record.Name); err != nil {
 		return fmt.Errorf("%w: the record of volume %s may be of this one: %w", ErrConflict, k.Record.Name, err)
 	}
+	if err := p.stillKept(c, k); err != nil {
+		return err
+	}
 	return p.trash.Leave(c.Dir, k.ID)
+}
+
+// stillKept returns an ErrConflict if the record on the disk is not that of a kept volume any more: a
+// person has moved or removed it.
+func (p *Pool) stillKept(c *call, k Kept) error {
+	switch r, err := trash.ReadWhole(c.Kept(), k.ID); {
+	case err != nil:
+		return fmt.Errorf("%w: the record kept/%s%s cannot be read: %w", ErrConflict, k.ID, record.Suffix, err)
+	case !r.SameVolume(k.Record):
+		return fmt.Errorf("%w: the record kept/%s%s is that of another volume", ErrConflict, k.ID, record.Suffix)
+	}
+	return nil
 }
 
 // unkeep removes the record of a kept volume whose directory was brought back (row K3). It does nothing

@@ -368,6 +368,44 @@ func TestUndeleteUnfinished(t *testing.T) {
 	consistent(t, s.Pool)
 }
 
+// What a person did to the directory of kept volumes is noticed: nothing comes back without its data, or
+// with another volume's, and nothing is removed for it.
+func TestKeptChangedByHand(t *testing.T) {
+	s := newShelf(t, time.Hour)
+	ids := s.deletes("v", "w")
+	purge(t, s.Pool)
+	at := func(name string) string { return filepath.Join(s.Path(), keptDir, name) }
+	move := func(from, to string) { t.Helper(); ok(t, os.Rename(at(from), at(to))) }
+
+	move(ids[0], "away")
+	_, err := s.Undelete(ids[0])
+	is(t, err, volume.ErrNotFound)
+	move("away", ids[0])
+
+	move(ids[0]+record.Suffix, "away")
+	move(ids[1]+record.Suffix, ids[0]+record.Suffix)
+	for range 2 {
+		for _, id := range ids {
+			_, err = s.Undelete(id)
+			is(t, err, volume.ErrConflict)
+			is(t, s.DropKept(id), volume.ErrConflict)
+		}
+		s.runs(time.Hour)
+		_, err = s.Purge(t.Context())
+		is(t, err, volume.ErrConflict)
+		if !there(at(ids[0]+"/data")) || !there(at(ids[1]+"/data")) {
+			t.Fatal("data is gone")
+		}
+	}
+	move(ids[0]+record.Suffix, ids[1]+record.Suffix)
+	move("away", ids[0]+record.Suffix)
+	for _, id := range ids {
+		_, err = s.Undelete(id)
+		ok(t, err)
+	}
+	consistent(t, s.Pool)
+}
+
 // What was deferred is in the record of a kept volume: a volume may be deleted before the purge that would
 // write it.
 func TestKeptRecordIsWritten(t *testing.T) {

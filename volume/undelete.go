@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/space"
 )
@@ -49,6 +50,14 @@ func (p *Pool) undelete(c *call, k Kept) (record.Record, error) {
 	}
 	if err := absent(c, r.Name); err != nil {
 		return r, err
+	}
+	if err := p.stillKept(c, k); err != nil {
+		return r, err
+	}
+	if there, err := file.IsDir(c.Kept(), k.ID); err != nil {
+		return r, err
+	} else if !there {
+		return r, fmt.Errorf("%w: its record is there and its directory kept/%s is not", ErrNotFound, k.ID)
 	}
 	wanted := space.Request{Name: r.Name, Bytes: r.Bytes, Wanted: r.Bytes, Own: min(k.Bytes, r.Bytes)}
 	release, err := p.allocate(c, wanted, k.ID)
