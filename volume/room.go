@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
@@ -74,16 +75,21 @@ func (p *Pool) coming(filesystem string, free int64) (sum int64) {
 	return sum
 }
 
-// measureKept measures how many bytes of one kept volume become free for sure. It reports whether there
-// was one.
-func (p *Pool) measureKept(ctx context.Context, c *call) bool {
-	k, ok := p.kept.Unmeasured()
-	if !ok {
-		return false
+// measureFor is for how long a purge measures before it continues with the trash.
+const measureFor = time.Second
+
+// measureKept measures how many bytes of kept volumes become free for sure, one after the other, until
+// measureFor is over. It reports whether it measured any.
+func (p *Pool) measureKept(ctx context.Context, c *call) (measured bool) {
+	for begin := time.Now(); time.Since(begin) < measureFor; measured = true {
+		k, ok := p.kept.Unmeasured()
+		if !ok || ctx.Err() != nil {
+			break
+		}
+		size, err := tree.Measure(ctx, c.Kept(), k.ID, c.Paced(measurePace()), nil)
+		if err == nil {
+			p.kept.Measured(k.ID, size.Bytes, size.Own)
+		}
 	}
-	size, err := tree.Measure(ctx, c.Kept(), k.ID, c.Paced(measurePace()), nil)
-	if err == nil {
-		p.kept.Measured(k.ID, size.Bytes, size.Own)
-	}
-	return ctx.Err() == nil
+	return measured && ctx.Err() == nil
 }

@@ -2,7 +2,6 @@ package trash
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -206,8 +205,7 @@ const (
 func (x *Index) Unmeasured() (k Kept, ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for _, id := range slices.Sorted(maps.Keys(x.entries)) {
-		e := x.entries[id]
+	for _, e := range x.entries {
 		if !e.taken && e.Why == "" && !e.all && x.running() >= e.due {
 			e.tried, e.due = true, x.running()+measureAgain
 			return x.now(e), true
