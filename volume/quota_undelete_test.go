@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
 )
 
 // A volume that is brought back has the quota, the ID and the use that it had. While it is kept, no other
@@ -67,6 +68,64 @@ func limitUndelete(t *testing.T, d quotaDisk) {
 	consistent(t, p)
 	ok(t, p.Delete("v"))
 	ok(t, p.DropKept(p.Kept()[0].ID))
+	purge(t, p)
+	d.settle()
+	purge(t, p)
+	d.swept(t)
+}
+
+// A pool that is full of volumes and of what is kept: the volumes write all that they have, and another one
+// gets the room of what is kept, and writes all of it, too.
+func limitKeptFull(t *testing.T, d quotaDisk) {
+	c := volume.Config{Path: d.newPath(t), EnableBtrfsQuota: true, TrashRetention: time.Hour, Reserve: 40 * mib}
+	p := opened(t, c)
+	fills := func(name string, bytes int64) {
+		t.Helper()
+		_, err := p.Bind(name, binding(name))
+		ok(t, err)
+		if n, err := pour(t, p.Path()+"/"+name+"/f", 1<<40); !errors.Is(err, d.full) || n < bytes-2*mib {
+			t.Errorf("%s has %d bytes, and wrote %d: %v", name, bytes, n, err)
+		}
+	}
+	_, err := p.Create(limited("v", 48*mib))
+	ok(t, err)
+	fills("v", 48*mib)
+	testdisk.Sync(t, d.root)
+	ok(t, p.Delete("v"))
+	purge(t, p)
+	s, err := p.Space()
+	if err != nil || s.Kept < 40*mib || s.Kept > 50*mib {
+		t.Fatalf("space %+v, %v", s, err)
+	}
+	first := s.Available - 8*mib
+	_, err = p.Create(limited("w", first))
+	ok(t, err)
+	fills("w", first)
+	if len(p.Kept()) != 1 {
+		t.Error("a volume that is granted what is free removes what is kept")
+	}
+	testdisk.Sync(t, d.root)
+	for end := time.Now().Add(time.Minute); ; {
+		_, err = p.Create(limited("x", 32*mib))
+		if err == nil || time.Now().After(end) {
+			break
+		}
+		makingRoom(t, err, true)
+		purge(t, p)
+		d.settle()
+		time.Sleep(100 * time.Millisecond)
+	}
+	ok(t, err)
+	if len(p.Kept()) != 0 {
+		t.Errorf("still kept: %+v", p.Kept())
+	}
+	fills("x", 32*mib)
+	for _, name := range []string{"w", "x"} {
+		ok(t, p.Delete(name))
+	}
+	for _, k := range p.Kept() {
+		ok(t, p.DropKept(k.ID))
+	}
 	purge(t, p)
 	d.settle()
 	purge(t, p)
