@@ -16,6 +16,7 @@ import (
 var deleters = map[string]string{
 	"controller/agent/pvs/delete.go":         "a PV that is validated and compared with the record, and its claim read live",
 	"controller/agent/orphans/remove.go":     "neither a PV nor a claim, read live after the grace, in the cluster of the record",
+	"controller/agent/recovery/kept.go":      "a deleted volume that is kept, by the ID, name and time that only the pool's private directory shows",
 	"controller/agent/csi/controller.go":     "the handle alone: the provisioner sidecar has compared the PV",
 	"controller/agent/csi/inline/volumes.go": "the record is of an inline volume, and the kubelet unpublished it",
 	"controller/agent/csi/inline/collect.go": "the record is of an inline volume, and its pod's directory was missing twice",
@@ -58,7 +59,7 @@ func TestDeletersAreKnown(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]bool{`pool.DeleteIf(n, f)`: true, `d.pool.Delete(n)`: true, `s.config.Pools.Delete(n, nil)`: true,
-		`p.Pools().Delete(n)`: true, `client.PersistentVolumes().Delete(ctx, n, o)`: false, `r.Delete(n)`: false} {
+		`p.Pools().Delete(n)`: true, `p.DropKept(id)`: true, `client.PersistentVolumes().Delete(ctx, n, o)`: false, `r.Delete(n)`: false} {
 		e, err := parser.ParseExpr(text)
 		if err != nil || deletesVolume(e) != want {
 			t.Errorf("%s: %v, %v", text, deletesVolume(e), err)
@@ -87,6 +88,6 @@ func deletesVolume(n ast.Node) bool {
 			of = s.Sel.Name
 		}
 	}
-	return method.Sel.Name == "DeleteIf" ||
+	return method.Sel.Name == "DeleteIf" || method.Sel.Name == "DropKept" ||
 		method.Sel.Name == "Delete" && slices.Contains([]string{"pool", "pools"}, strings.ToLower(of))
 }

@@ -136,6 +136,13 @@ func printReport(out io.Writer, r inspect.Report) error {
 			v.Owner.Namespace, v.Owner.Name, v.PV, v.ReclaimPolicy, v.Created.Format(time.DateTime))
 	}
 	printOrphans(table, r)
+	if len(r.Kept) > 0 {
+		fmt.Fprintln(table, "\nKEPT\tVOLUME\tSIZE\tCLAIM\tPV\tDELETED")
+	}
+	for _, k := range r.Kept {
+		show(table, "%s\t%s\t%s\t%s/%s\t%s\t%s\n", k.ID, k.Name, contract.Size(k.Bytes), k.Owner.Namespace, k.Owner.Name,
+			k.PV, k.Since.Format(time.DateTime))
+	}
 	if len(r.Trash) > 0 {
 		fmt.Fprintln(table, "\nTRASH\tVOLUME\tSIZE\tSINCE")
 	}
@@ -149,6 +156,9 @@ func printReport(out io.Writer, r inspect.Report) error {
 func unavailable(r inspect.Report) (text string) {
 	if r.Space.Elsewhere > 0 {
 		text += ", " + contract.Size(r.Space.Elsewhere) + " to other pools on the filesystem"
+	}
+	if r.Space.Kept > 0 {
+		text += ", " + contract.Size(r.Space.Kept) + " more once kept volumes are removed for it"
 	}
 	if r.Space.External > 0 {
 		text += ", " + contract.Size(r.Space.External) + " used otherwise"

@@ -9,6 +9,7 @@
 //	migrate.go    the command that prints the plan of the migration
 //	orphans.go    the commands that print volumes without a PV, bring one back, and remove one
 //	recover.go    the command that prints what brings all volumes back
+//	trash.go      the commands that print deleted volumes, bring one back, and remove some
 package main
 
 import (
@@ -52,6 +53,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return runOrphans(ctx, args[1:], out)
 		case "recover":
 			return runRecover(ctx, args[1:], out)
+		case "trash":
+			return runTrash(ctx, args[1:], out)
 		case "unmount":
 			return unmountPool(ctx, args[1:], out)
 		case "version":

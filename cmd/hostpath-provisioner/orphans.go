@@ -26,7 +26,8 @@ agent in this container last found them, and whether "remove" would keep them.
 
 Usage:
   hostpath-provisioner orphans [-o json]
-  hostpath-provisioner orphans show NAME     the PV and the claim that bring the volume back
+  hostpath-provisioner orphans show NAME     the PV and the claim that bring the volume back;
+                                             --as NAMESPACE/CLAIM for another claim
   hostpath-provisioner orphans remove NAME   remove it, with its data, under the conditions
                                              of --orphans=delete, without the grace period
 
@@ -38,8 +39,8 @@ Flags:
 
 // orphansCommand are the settings of the command orphans.
 type orphansCommand struct {
-	format, address, pool string
-	out                   io.Writer
+	format, address, pool, as string
+	out                       io.Writer
 }
 
 // runOrphans runs the command orphans.
@@ -48,6 +49,7 @@ func runOrphans(ctx context.Context, args []string, out io.Writer) error {
 	flags := pflag.NewFlagSet("orphans", pflag.ContinueOnError)
 	flags.StringVar(&c.address, "http-address", settings.AgentAddress, "address of the agent")
 	flags.StringVar(&c.pool, "pool", "", "directory of the volume's pool")
+	flags.StringVar(&c.as, "as", "", "show: claim that gets the volume, NAMESPACE/CLAIM, in place of the recorded one")
 	var err error
 	if c.format, err = parse(flags, orphansHelp, args, out, "table", "json"); err != nil || c.format == "" {
 		return err
@@ -102,7 +104,8 @@ func (c orphansCommand) show(ctx context.Context, name string) error {
 		return err
 	}
 	var objects orphans.Objects
-	if err := c.ask(ctx, http.MethodPost, agent.OrphansRestoredPath, named, &objects); err != nil {
+	wanted := orphans.Wanted{Named: named, As: c.as}
+	if err := c.ask(ctx, http.MethodPost, agent.OrphansRestoredPath, wanted, &objects); err != nil {
 		return err
 	}
 	for _, note := range objects.Notes {

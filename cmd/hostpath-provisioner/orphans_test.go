@@ -23,13 +23,14 @@ import (
 type checker struct {
 	all   []orphans.Orphan
 	asked []orphans.Named
+	as    string
 	err   error
 }
 
 func (c *checker) List(context.Context) ([]orphans.Orphan, error) { return c.all, c.err }
 
-func (c *checker) Restored(_ context.Context, n orphans.Named, _ orphans.Restorer) (orphans.Objects, error) {
-	c.asked = append(c.asked, n)
+func (c *checker) Restored(_ context.Context, n orphans.Wanted, _ orphans.Restorer) (orphans.Objects, error) {
+	c.asked, c.as = append(c.asked, n.Named), n.As
 	return orphans.Objects{
 		PV:    &corev1.PersistentVolume{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}, ObjectMeta: metav1.ObjectMeta{Name: n.Name}},
 		Claim: &corev1.PersistentVolumeClaim{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}},

@@ -193,6 +193,7 @@ func (a *Agent) newPool(at DataDir) (pool *volume.Pool, err error) {
 		Name: at.Name, Path: at.Path, Mount: at.Mount, Inner: at.inner, NotOffered: at.notOffered(), Mode: a.mode,
 		Label:   a.selinuxLabel,
 		Reserve: contract.WholeBytes(&a.reserve), Overcommit: a.overcommit, PurgeRate: a.purgeRate,
+		TrashRetention: a.retention.deleted, TrashRetentionMax: a.retention.most,
 		EnableBtrfsQuota: a.btrfsQuota,
 		Holder:           fmt.Sprintf("hostpath-provisioner (CSI driver) on node %s (host %s)", a.nodeName, hostname()),
 		Step:             a.outside.Step, Mounted: a.outside.Mounted,
@@ -255,7 +256,7 @@ func (a *Agent) newLoop() (err error) {
 	})
 	a.loop, err = provision.New(provision.Config{
 		Client: a.client, Events: a.recorder, Info: a.info, Claims: a.claims, PVs: a.pvs, Pools: a.pools, Backends: of,
-		ReclaimPolicy: a.reclaimPolicy, WholeDisk: a.wholeDisk, Metrics: a.library,
+		ReclaimPolicy: a.reclaimPolicy, WholeDisk: a.wholeDisk, Metrics: a.library, RetentionMax: a.retention.most,
 		Hold: a.hold, Changed: a.changed,
 	})
 	return err

@@ -31,6 +31,7 @@ type Options struct {
 	overcommit    float64
 	btrfsQuota    bool
 	purgeRate     int
+	retention     retentionOptions
 	kubeconfig    string
 	qps           float32
 	address       string
@@ -49,6 +50,7 @@ func (o *Options) targets() map[string]any {
 	return map[string]any{
 		"node-name": &o.nodeName, "pv-dir": &o.pvDir, "pv-dir-mount": &o.pvDirMount, "datadir": &o.driver.dataDirs,
 		"reserve": &o.reserve, "overcommit": &o.overcommit, "enable-btrfs-quota": &o.btrfsQuota, "purge-rate": &o.purgeRate,
+		"trash-retention": &o.retention.deleted, "trash-retention-max": &o.retention.most,
 
 		"provision": &o.provision.claims, "compat": &o.provision.compat,
 		"publish-capacity": &o.provision.publish, "namespace": &o.provision.namespace,
@@ -91,6 +93,7 @@ func Parse(version string, args []string, out io.Writer) (*Options, error) {
 	_, set := os.LookupEnv(settings.Provision)
 	o.provision.set = set || flags.Changed("provision") || flags.Lookup("compat").Value.String() != ""
 	o.provision.pod = os.Getenv(settings.PodName)
+	o.retention.set = flags.Changed("trash-retention-max")
 	if err := o.provision.check(o.driver.endpoint != "", o.prefix); err != nil {
 		return nil, err
 	}
@@ -113,7 +116,7 @@ func (o *Options) check() (err error) {
 		return errors.New("--reclaim-policy (PV_RECLAIM_POLICY) is for PVs that the agent creates, and it creates none " +
 			"in driver-only mode: leave it out, and set reclaimPolicy in the classes")
 	}
-	if err := cmp.Or(o.driver.check(), o.metrics.check(o.driverOnly()),
+	if err := cmp.Or(o.retention.check(o.driverOnly()), o.driver.check(), o.metrics.check(o.driverOnly()),
 		o.migrate.check(o.provision.dialects, o.provision.csi),
 		o.localPath.check(o.provision.dialects, o.nodeName, o.pvDir)); err != nil {
 		return err

@@ -57,7 +57,7 @@ func TestSettingsOfTheConfigMapFitTogether(t *testing.T) {
 		"HPP_PUBLISH_CAPACITY": "False", "HPP_KUBE_API_QPS": "0.5", "HPP_METRICS_PER_VOLUME": "true", "HPP_CAPACITY": "filesystem",
 		"HPP_SELINUX_LABEL": "auto", "HPP_ORPHANS": "delete", "PV_RECLAIM_POLICY": "Retain", "MIGRATE_USED": "true", "HPP_DIRECTORY_MODE": "0770",
 		settings.MigrateToCSI: "run", "MIGRATE_FROM": "hostpath,rancher.io/local-path", "HPP_ORPHAN_GRACE": "0",
-		"HPP_INLINE_VOLUMES": "legacy=1Gi"}
+		"HPP_INLINE_VOLUMES": "legacy=1Gi", "HPP_TRASH_RETENTION": "720h", "HPP_TRASH_RETENTION_MAX": "1h"}
 	for _, s := range rows() {
 		if value := values[s.Variable()]; s.ConfigMap != (value != "") {
 			t.Errorf("%s has the value %q here; may the ConfigMap have it: %v", s.Variable(), value, s.ConfigMap)
@@ -187,6 +187,22 @@ func TestClaimsWithoutProvision(t *testing.T) {
 		}
 		if strings.Join(got, " ") != row.want {
 			t.Errorf("--compat=%s, PROVISION %s: %q, %v; want %q", row.compat, row.provision, got, err, row.want)
+		}
+	}
+}
+
+// Behind a sidecar the agent sees no PVs, with which undelete compares what it keeps.
+func TestRetentionNeedsPVs(t *testing.T) {
+	clean(t)
+	driver := []string{"--endpoint=unix:///csi/csi.sock", "--nodeid=node-01", "--pv-dir=/var/hpvolumes"}
+	for flag, bad := range map[string]bool{"--trash-retention=24h": true, "--trash-retention-max=1h": true, "--trash-retention=0": false, "--purge-rate=7": false} {
+		_, err := Parse("test", append(driver, flag), io.Discard)
+		if (err != nil) != bad || bad && !strings.Contains(err.Error(), "sees none in driver-only mode") {
+			t.Errorf("%s: %v", flag, err)
+		}
+		o, err := Parse("test", append(driver, flag, "--provision=csi", "--namespace=ns"), io.Discard)
+		if err != nil || o.retention.most == 0 {
+			t.Errorf("%s with --provision: %v", flag, err)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func (a *Agent) newOrphans() (err error) {
 // Paths of the health port for the command orphans. Only the agent's own container may use them.
 const (
 	OrphansPath         = "/orphans"          // GET: []orphans.Orphan
-	OrphansRestoredPath = "/orphans/restored" // POST orphans.Named: orphans.Objects
+	OrphansRestoredPath = "/orphans/restored" // POST orphans.Wanted: orphans.Objects
 	OrphansRemovePath   = "/orphans/remove"   // POST orphans.Named: nothing
 )
 
@@ -48,7 +48,7 @@ const maxRequest = 64 << 10
 // Orphans is what WithOrphans needs of the check for orphans.
 type Orphans interface {
 	List(context.Context) ([]orphans.Orphan, error)
-	Restored(context.Context, orphans.Named, orphans.Restorer) (orphans.Objects, error)
+	Restored(context.Context, orphans.Wanted, orphans.Restorer) (orphans.Objects, error)
 	Remove(context.Context, orphans.Named) error
 }
 
@@ -62,7 +62,7 @@ func WithOrphans(checker Orphans, from orphans.Restorer, next http.Handler) http
 		answerOrphans(w, r, func(ctx context.Context) (any, error) { return checker.List(ctx) })
 	})
 	mux.HandleFunc("POST "+OrphansRestoredPath, func(w http.ResponseWriter, r *http.Request) {
-		answerNamed(w, r, func(ctx context.Context, n orphans.Named) (any, error) { return checker.Restored(ctx, n, from) })
+		answerNamed(w, r, func(ctx context.Context, n orphans.Wanted) (any, error) { return checker.Restored(ctx, n, from) })
 	})
 	mux.HandleFunc("POST "+OrphansRemovePath, func(w http.ResponseWriter, r *http.Request) {
 		answerNamed(w, r, func(ctx context.Context, n orphans.Named) (any, error) {
@@ -73,9 +73,9 @@ func WithOrphans(checker Orphans, from orphans.Restorer, next http.Handler) http
 }
 
 // answerNamed reads the volume that the request names, and answers.
-func answerNamed(w http.ResponseWriter, r *http.Request, do func(context.Context, orphans.Named) (any, error)) {
+func answerNamed[T any](w http.ResponseWriter, r *http.Request, do func(context.Context, T) (any, error)) {
 	answerOrphans(w, r, func(ctx context.Context) (any, error) {
-		var n orphans.Named
+		var n T
 		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest)).Decode(&n); err != nil {
 			return nil, err
 		}

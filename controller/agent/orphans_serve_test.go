@@ -19,7 +19,7 @@ type fakeOrphans struct {
 }
 
 func (f *fakeOrphans) List(context.Context) ([]orphans.Orphan, error) { return nil, f.err }
-func (f *fakeOrphans) Restored(context.Context, orphans.Named, orphans.Restorer) (orphans.Objects, error) {
+func (f *fakeOrphans) Restored(context.Context, orphans.Wanted, orphans.Restorer) (orphans.Objects, error) {
 	return orphans.Objects{}, f.err
 }
 func (f *fakeOrphans) Remove(_ context.Context, n orphans.Named) error {

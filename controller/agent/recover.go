@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/recovery"
@@ -24,13 +23,7 @@ func WithRecovery(planner Recovery, next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", next)
 	mux.HandleFunc("POST "+RecoverPath, func(w http.ResponseWriter, r *http.Request) {
-		answerOrphans(w, r, func(ctx context.Context) (any, error) {
-			var of recovery.Request
-			if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest)).Decode(&of); err != nil {
-				return nil, err
-			}
-			return planner.Volume(ctx, of)
-		})
+		answerNamed(w, r, func(ctx context.Context, of recovery.Request) (any, error) { return planner.Volume(ctx, of) })
 	})
 	return mux
 }

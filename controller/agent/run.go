@@ -166,6 +166,7 @@ func (a *Agent) handler(gatherer prometheus.Gatherer) http.Handler {
 	if a.orphans != nil {
 		next = WithOrphans(a.orphans, a.pvs, next)
 		next = WithRecovery(a.Recovery(), next)
+		next = WithTrash(a.Undeleter(), next)
 	}
 	var plan func() migrate.Report
 	if a.migrator != nil {

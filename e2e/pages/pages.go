@@ -48,6 +48,7 @@ var Elsewhere = map[string]string{
 	"docs/runbooks/HPPNotReady.md":        "they need the operator: TestOperator of nodes",
 	"docs/runbooks/HPPOperatorDown.md":    "they need the operator: TestOperator of nodes",
 	"docs/same-names.md":                  "they need the pods of both projects: TestSameNames of docs compares their marks",
+	"docs/undelete.md":                    "they delete claims and bring them back: TestUndelete of suite",
 	"docs/which-disk.md":                  "they need disks that are unclear: TestDisks of nodes",
 }
 

@@ -42,7 +42,7 @@ func (s *Backends) Fit(sc *storagev1.StorageClass, bytes int64) claims.Fit {
 			fit.Pool, sc.Name, contract.QuotaParameter, contract.InodesParameter, s.node, err)
 		return fit
 	}
-	fit.Fits = bytes <= space.Available
+	fit.Fits = bytes <= space.Obtainable()
 	return fit
 }
 

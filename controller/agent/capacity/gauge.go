@@ -77,7 +77,7 @@ func (g *gauge) read() sample {
 	if err != nil {
 		return sample{changes: changes, why: err.Error()}
 	}
-	return sample{bytes: roundDown(s.Available), allocated: s.Allocated + s.Elsewhere, total: s.Total, ready: true,
+	return sample{bytes: roundDown(s.Obtainable()), allocated: s.Allocated + s.Elsewhere, total: s.Total, ready: true,
 		noInodes: s.NoInodes, changes: changes}
 }
 

@@ -143,7 +143,7 @@ func (s *Server) GetCapacity(_ context.Context, req *csi.GetCapacityRequest) (*c
 	if err == nil && pool.CheckQuota(p.Spec) != nil {
 		return capacity(0), nil
 	}
-	return capacity(space.Available), nil
+	return capacity(space.Obtainable()), nil
 }
 
 func capacity(bytes int64) *csi.GetCapacityResponse {

@@ -56,9 +56,13 @@ func conflict(method string) codes.Code {
 }
 
 // noSpace returns the code of an ErrNoSpace. The spec has another code for a volume
-// that cannot grow than for a new one.
+// that cannot grow than for a new one. While room is made a sidecar tries again, and does not return the
+// claim to the scheduler.
 func noSpace(method string, err error) codes.Code {
 	var space *fault.SpaceError
+	if errors.As(err, &space) && space.MakingRoom {
+		return codes.Unavailable
+	}
 	if method == "ControllerExpandVolume" && errors.As(err, &space) {
 		return codes.OutOfRange
 	}

@@ -42,20 +42,22 @@ var (
 	freeDesc      = poolDesc("free_bytes", "Free bytes of the pool's filesystem.")
 	usedDesc      = poolDesc("used_bytes", "Bytes that volumes use, each counted up to its allocated size.")
 	allocatedDesc = poolDesc("allocated_bytes", "Bytes allocated to volumes.")
-	availableDesc = poolDesc("available_bytes", "Bytes available to new claims.")
+	availableDesc = poolDesc("available_bytes", "Bytes available to new claims, with those of kept volumes that would be removed for them.")
 	volumesDesc   = poolDesc("volumes", "Number of volumes by state.", "state")
 	missingDesc   = poolDesc("missing_volumes", "Number of volumes whose directory is missing.")
 	quotaDesc     = poolDesc("quota_enforced", "1 if the pool enforces quotas, 0 if it does not; the label method names "+
 		"the kernel's interface.", "method")
 	damagedDesc = poolDesc("damaged_records", "Number of records that the agent cannot read.")
 	trashDesc   = poolDesc("trash_entries", "Number of deleted volumes that the last purge left in the trash.")
+	keptDesc    = poolDesc("kept_entries", "Number of deleted volumes that are kept for undelete.")
+	keptBytes   = poolDesc("kept_bytes", "Bytes that surely become free without the deleted volumes that are kept.")
 	stuckDesc   = poolDesc("stuck_trash_entries", "Number of trash entries that the last purge could not remove.")
 )
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{sharedDesc, readyDesc, totalDesc, freeDesc, usedDesc, allocatedDesc,
-		availableDesc, quotaDesc, volumesDesc, missingDesc, noQuotaDesc, damagedDesc, trashDesc, stuckDesc} {
+		availableDesc, quotaDesc, volumesDesc, missingDesc, noQuotaDesc, damagedDesc, trashDesc, keptDesc, keptBytes, stuckDesc} {
 		out <- d
 	}
 }
@@ -110,11 +112,17 @@ func collectPool(pool *volume.Pool) (all []prometheus.Metric) {
 	gauge(freeDesc, float64(space.Free))
 	gauge(usedDesc, float64(space.Used))
 	gauge(allocatedDesc, float64(space.Allocated))
-	gauge(availableDesc, float64(space.Available))
+	gauge(availableDesc, float64(space.Obtainable()))
 	gauge(damagedDesc, float64(len(pool.Damaged())))
 	trash := pool.Trash()
 	gauge(trashDesc, float64(trash.Entries))
 	gauge(stuckDesc, float64(len(trash.Stuck)))
+	kept, bytes := pool.Kept(), int64(0)
+	for _, k := range kept {
+		bytes += k.Bytes
+	}
+	gauge(keptDesc, float64(len(kept)))
+	gauge(keptBytes, float64(bytes))
 	enforced, method := 0.0, pool.Quotas().Method
 	if method != quota.MethodNone {
 		enforced = 1

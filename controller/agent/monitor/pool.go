@@ -200,6 +200,8 @@ func (m *PoolMonitor) purge(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-m.Pool.RoomWanted():
+			next = purgeAgain
 		case <-m.wake:
 			if !sleep.For(ctx, purgeAfter) {
 				return

@@ -195,7 +195,7 @@ func TestObjectsThatBringBack(t *testing.T) {
 				says[key] = value
 			}
 			o, v := orphaned(t, says)
-			got, err := o.Restored(t.Context(), namedOf(o.Pools.All()[0], v.Record), restorer{class})
+			got, err := o.Restored(t.Context(), Wanted{Named: namedOf(o.Pools.All()[0], v.Record)}, restorer{class})
 			if row.failed != "" {
 				if err == nil || !strings.Contains(err.Error(), row.failed) {
 					t.Errorf("%v, want %q", err, row.failed)

@@ -5,11 +5,13 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
@@ -33,13 +35,20 @@ type Objects struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
+// Wanted names an orphan that is to come back, and for which claim.
+type Wanted struct {
+	Named
+	// As is the claim, namespace/name; "" is the recorded one.
+	As string `json:"as,omitempty"`
+}
+
 // Restored returns the PV and the claim that bring an orphan back: a PV with its recorded name and
 // policy Retain, and a claim that names it. If the recorded claim exists, it is Lost, and the PV
-// names it. Restored changes nothing.
+// names it. A claim that the caller names must not exist. Restored changes nothing.
 //
 // The error is an ErrNotFound if the record does not exist or is another volume's, an ErrNotReady
 // if the API server does not answer, and another one if no PV can bring the volume back now.
-func (o *Checker) Restored(ctx context.Context, n Named, from Restorer) (all Objects, err error) {
+func (o *Checker) Restored(ctx context.Context, n Wanted, from Restorer) (all Objects, err error) {
 	pool, r, err := n.In(o.Pools)
 	if err != nil {
 		return all, err
@@ -54,6 +63,9 @@ func (o *Checker) Restored(ctx context.Context, n Named, from Restorer) (all Obj
 		return all, fmt.Errorf("%s is an ephemeral inline volume, which no PV can name", r.Name)
 	}
 	claim, exists, err := o.claimFor(ctx, r)
+	if n.As != "" {
+		claim, exists, err = o.claimNamed(ctx, r, n.As)
+	}
 	if err != nil {
 		return all, err
 	}
@@ -78,13 +90,14 @@ func (o *Checker) Restored(ctx context.Context, n Named, from Restorer) (all Obj
 	if !exists {
 		all.Claim = claim
 	}
-	all.Notes = append(all.Notes, notes(r, claim, exists)...)
+	all.Notes = append(all.Notes, notes(r, claim, exists, n.As != "")...)
 	return all, nil
 }
 
-// notes returns what differs from the PV and the claim that the volume had.
-func notes(r record.Record, claim *corev1.PersistentVolumeClaim, exists bool) (all []string) {
-	if !exists && r.Owner.Name != claim.Name {
+// notes returns what differs from the PV and the claim that the volume had. chosen is set if the caller
+// named the claim.
+func notes(r record.Record, claim *corev1.PersistentVolumeClaim, exists, chosen bool) (all []string) {
+	if !exists && !chosen && r.Owner.Name != claim.Name {
 		all = append(all, fmt.Sprintf("the volume was made for claim %s, whose name is not known or is taken: choose "+
 			"namespace and name, the same in PV and claim",
 			cmp.Or(r.Owner.Namespace+"/"+r.Owner.Name, r.Owner.UID)))
@@ -121,11 +134,35 @@ func (o *Checker) claimFor(ctx context.Context, r record.Record) (claim *corev1.
 			name = name[:min(len(name), maxName-len(restoredSuffix))] + restoredSuffix
 		}
 	}
+	return newClaim(r, cmp.Or(r.Owner.Namespace, metav1.NamespaceDefault), cmp.Or(name, pvOf(r))), false, nil
+}
+
+// claimNamed returns the claim for a volume that its caller names. It must not exist, so that no data is
+// given to a claim that waits for another volume, or for an importer.
+func (o *Checker) claimNamed(ctx context.Context, r record.Record, as string) (claim *corev1.PersistentVolumeClaim,
+	exists bool, err error) {
+	namespace, name, both := strings.Cut(as, "/")
+	if !both || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return nil, false, fmt.Errorf("%q is not NAMESPACE/CLAIM", as)
+	}
+	found, err := live.NamedClaim(ctx, o.Client, namespace, name)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case found != nil && found.Spec.VolumeName == pvOf(r):
+		return found, true, nil
+	case found != nil:
+		return nil, false, fmt.Errorf("claim %s exists: name one that does not", as)
+	}
+	return newClaim(r, namespace, name), false, nil
+}
+
+// newClaim returns a claim for a volume, with what was recorded of its own.
+func newClaim(r record.Record, namespace, name string) *corev1.PersistentVolumeClaim {
 	size := *resource.NewQuantity(cmp.Or(r.Bytes, unknownBytes), resource.BinarySI)
-	claim = &corev1.PersistentVolumeClaim{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: cmp.Or(r.Owner.Namespace, metav1.NamespaceDefault),
-			Name: cmp.Or(name, pvOf(r))},
+	claim := &corev1.PersistentVolumeClaim{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: size}},
@@ -133,7 +170,7 @@ func (o *Checker) claimFor(ctx context.Context, r record.Record) (claim *corev1.
 		},
 	}
 	contract.Restore(claim, r.Claim)
-	return claim, false, nil
+	return claim
 }
 
 const (

@@ -3,6 +3,7 @@ package provision
 import (
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,8 @@ type Config struct {
 	Backends *backends.Backends
 	// ReclaimPolicy of new PVs, hostPath and CSI; empty means the class's.
 	ReclaimPolicy corev1.PersistentVolumeReclaimPolicy
+	// RetentionMax bounds for how long a class may have its deleted volumes kept.
+	RetentionMax time.Duration
 	// WholeDisk sets the capacity of new PVs to the size of the filesystem in place of the
 	// request, as older provisioners did. The allocation stays the request.
 	WholeDisk bool

@@ -138,7 +138,7 @@ func newRefusals() *prometheus.CounterVec {
 		Help: "Number of times that a claim of this node was refused, by reason.",
 	}, []string{"reason"})
 	for _, reason := range []string{
-		refusedUnsupported, refusedNoPool, refusedNotReady, refusedWaiting, refusedSpace, refusedQuota, refusedVolume,
+		refusedUnsupported, refusedNoPool, refusedNotReady, refusedWaiting, refusedSpace, refusedRoom, refusedQuota, refusedVolume,
 		claims.TopicUnserved,
 	} {
 		refusals.WithLabelValues(reason) // so that the first refusal is an increase

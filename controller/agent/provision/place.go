@@ -94,8 +94,8 @@ func mostAvailable(pools []*volume.Pool, spec volume.Spec) *volume.Pool {
 		if err == nil {
 			err = pool.CheckQuota(spec)
 		}
-		if err == nil && space.Available > most {
-			best, most = pool, space.Available
+		if err == nil && space.Obtainable() > most {
+			best, most = pool, space.Obtainable()
 		}
 	}
 	return best

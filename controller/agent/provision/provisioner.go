@@ -70,6 +70,10 @@ func (c *Controller) Provision(ctx context.Context,
 	if r != nil && r.conflict {
 		pool, v, r = c.createAnew(ctx, b, o, r)
 	}
+	if r != nil && r.reason == refusedRoom {
+		c.refuse(ctx, o.PVC, r) // tried again after each purge; the library would wait for longer and longer
+		return nil, lib.ProvisioningFinished, &lib.IgnoredError{Reason: r.message}
+	}
 	if r != nil {
 		return c.failed(b, o, r)
 	}

@@ -243,6 +243,7 @@ func TestGivesBack(t *testing.T) {
 	ready := &refusal{reason: refusedNotReady, temporary: true}
 	held := &refusal{reason: refusedNotReady, temporary: true, silent: true}
 	offered := &refusal{reason: refusedUnsupported}
+	room := &refusal{reason: refusedRoom, temporary: true}
 	for _, row := range []struct {
 		class     string
 		annotated bool
@@ -260,6 +261,8 @@ func TestGivesBack(t *testing.T) {
 		{"csi", false, held, false},
 		{"csi", false, offered, false},
 		{"csi-now", false, space, false},
+		{"wait", false, room, false},
+		{"csi", false, room, false},
 	} {
 		claim, sc := classtest.Claim(testUID, row.class, ""), classtest.Class(row.class)
 		if row.annotated {

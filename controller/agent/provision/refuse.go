@@ -1,10 +1,12 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -25,6 +27,7 @@ const (
 	refusedNotReady    = "not_ready"   // the pool is not ready
 	refusedWaiting     = "waiting"     // Config.Hold keeps new claims waiting
 	refusedSpace       = "space"       // the only one that another node may not have
+	refusedRoom        = "room"        // the agent removes kept volumes, and then serves the claim
 	refusedQuota       = "quota"       // the class requires quotas
 	refusedVolume      = "volume"      // the name is taken, or the volume cannot be created
 )
@@ -47,9 +50,10 @@ type refusal struct {
 }
 
 // why returns what decides whether the claim goes back to the scheduler. If another agent of this
-// node serves the claim, that agent answers.
+// node serves the claim, that agent answers. While this node makes room for it, it stays: on another
+// node the room would be made again.
 func (r *refusal) why() backends.Why {
-	return backends.Why{NoSpace: r.reason == refusedSpace, Temporary: r.temporary && !r.silent}
+	return backends.Why{NoSpace: r.reason == refusedSpace, Temporary: r.temporary && !r.silent && r.reason != refusedRoom}
 }
 
 // refusalOf returns why the claim cannot be served now, nil if it can. A refusal because another
@@ -65,7 +69,7 @@ func (c *Controller) refusalOf(b *backends.Backend, claim *corev1.PersistentVolu
 
 func (c *Controller) refusalNow(b *backends.Backend, claim *corev1.PersistentVolumeClaim,
 	sc *storagev1.StorageClass) *refusal {
-	if err := b.Check(claim, sc); err != nil {
+	if err := cmp.Or(b.Check(claim, sc), c.checkRetention(sc)); err != nil {
 		return &refusal{reason: refusedUnsupported, message: err.Error()}
 	}
 	at, r := c.placeOf(b, claim, sc)
@@ -82,10 +86,22 @@ func (c *Controller) refusalNow(b *backends.Backend, claim *corev1.PersistentVol
 	if err != nil {
 		return c.refusalFor(at.pool, err)
 	}
-	if err := space.Check(at.spec.Bytes); err != nil {
+	if err := space.CheckObtainable(at.spec.Bytes); err != nil {
 		return c.refusalFor(at.pool, err)
 	}
 	return nil
+}
+
+// checkRetention returns an error if the class keeps its deleted volumes for too long. The error is for
+// the user of the claim. The caller has checked the class.
+func (c *Controller) checkRetention(sc *storagev1.StorageClass) error {
+	p, _ := contract.ParametersOf(sc)
+	if p.Spec.TrashRetention <= int64(c.RetentionMax/time.Second) {
+		return nil
+	}
+	return fmt.Errorf("class %q: parameter %s is %s, and the agents accept at most %s (--trash-retention-max): ask for "+
+		"less in another class, or have that raised", sc.Name, contract.RetentionParameter,
+		sc.Parameters[contract.RetentionParameter], c.RetentionMax)
 }
 
 // refusalFor returns the refusal for an error of the pool.
@@ -94,6 +110,10 @@ func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
 	switch {
 	case pool.NotOffered() != "":
 		return &refusal{reason: claims.TopicUnserved, temporary: true, message: c.Backends.NotOffered(pool)}
+	case errors.As(err, &space) && space.MakingRoom:
+		return &refusal{reason: refusedRoom, temporary: true, message: fmt.Sprintf(
+			"node %s makes room for this claim in %s: it removes deleted volumes that were kept for undelete, and serves "+
+				"the claim once %s are free", c.Info.Name(), pool.Path(), contract.Size(space.Wanted))}
 	case errors.As(err, &space) && space.NoInodes:
 		return &refusal{reason: refusedSpace, temporary: true, message: fmt.Sprintf(
 			"node %s: the filesystem of %s has no free inodes, so no volume can be created there, however small: "+

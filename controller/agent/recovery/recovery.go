@@ -1,5 +1,9 @@
 // Package recovery plans how the PVs and claims of a node's volumes are made again, after the cluster
-// lost them. The rules are those of controller/kube/recovery. It writes nothing.
+// lost them or after the volumes were deleted. The rules are those of controller/kube/recovery. It writes
+// no object; it brings deleted volumes back to their places.
+//
+//	recovery.go  the plan of a volume in place
+//	kept.go      deleted volumes that a pool keeps: listed, planned, undeleted, removed
 package recovery
 
 import (
@@ -56,6 +60,12 @@ func (p *Planner) Volume(ctx context.Context, r Request) (recovery.Volume, error
 	if v.Problem, err = problem(pool, rec, here); err != nil {
 		return v, err
 	}
+	return p.decide(ctx, pool, rec, r, v, here)
+}
+
+// decide adds the objects of a volume, and what becomes of it.
+func (p *Planner) decide(ctx context.Context, pool *volume.Pool, rec record.Record, r Request, v recovery.Volume,
+	here string) (recovery.Volume, error) {
 	facts := recovery.Facts{Here: here}
 	if v.Namespace != "" && v.Claim != "" && v.Problem == "" {
 		if err := p.read(ctx, r.Target(v), v, &facts); err != nil {
@@ -84,7 +94,7 @@ func describe(pool *volume.Pool, r record.Record) recovery.Volume {
 	v := recovery.Volume{
 		Pool: pool.Path(), PoolUUID: pool.ID(), Name: r.Name, PVName: cmp.Or(r.PV, r.Name), Namespace: r.Owner.Namespace,
 		Claim: r.Owner.Name, ClaimUID: r.Owner.UID, Bytes: r.Bytes, Created: r.Created, Cluster: r.Cluster,
-		Policy: r.ReclaimPolicy,
+		Policy: r.ReclaimPolicy, PVUID: r.PVUID,
 	}
 	if r.Claim != nil {
 		v.ClaimCreated = r.Claim.Created

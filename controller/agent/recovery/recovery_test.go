@@ -44,6 +44,11 @@ type node struct {
 }
 
 func newNode(t *testing.T, cluster string, had *record.Claim) *node {
+	return newNodeKeeping(t, cluster, had, 0)
+}
+
+// newNodeKeeping is newNode with pools that keep deleted volumes.
+func newNodeKeeping(t *testing.T, cluster string, had *record.Claim, retention time.Duration) *node {
 	t.Helper()
 	classes := &storagev1.StorageClassList{Items: []storagev1.StorageClass{*classtest.Class("csi"), *classtest.Class("wait")}}
 	n := &node{says: answers{
@@ -51,7 +56,7 @@ func newNode(t *testing.T, cluster string, had *record.Claim) *node {
 		atNamespace:              corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}},
 		"persistentvolumes":      corev1.PersistentVolumeList{}, atClasses: classes,
 	}}
-	pools := classtest.Pools(t)
+	pools := classtest.PoolsOf(t, func(c *volume.Config) { c.TrashRetention = retention })
 	n.pool = pools.Named("legacy")
 	owner := record.Owner{Namespace: "shop", Name: "data", UID: "old"}
 	var err error

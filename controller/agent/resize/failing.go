@@ -93,7 +93,7 @@ func (f failure) over() bool {
 	switch {
 	case f.missing > 0:
 		space, err := f.pool.Space()
-		return err == nil && space.Available >= f.missing
+		return err == nil && space.Obtainable() >= f.missing
 	case f.notReady:
 		return f.pool.Ready() == nil
 	}

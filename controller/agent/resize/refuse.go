@@ -50,6 +50,10 @@ func (r *Resizer) message(at *target, why error) (message string, missing int64)
 		return fmt.Sprintf("node %s cannot grow the volume of this claim to %s now: %v; the agent retries",
 			r.Node, contract.Size(wanted), why), 0
 	}
+	if space.MakingRoom {
+		return fmt.Sprintf("node %s makes room in %s to grow the volume of this claim to %s: it removes deleted volumes that "+
+			"were kept for undelete, and then grows the volume", r.Node, at.pool.Path(), contract.Size(wanted)), space.Wanted
+	}
 	if space.NoInodes {
 		return fmt.Sprintf("node %s cannot grow the volume of this claim to %s: the filesystem of %s has no free inodes; "+
 			"remove files there: the agent then grows the volume", r.Node, contract.Size(wanted), at.pool.Path()), space.Wanted

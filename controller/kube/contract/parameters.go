@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -31,6 +32,9 @@ const (
 	// UIDParameter and GIDParameter are owner and group of a volume's directory, by default root.
 	UIDParameter = "uid"
 	GIDParameter = "gid"
+	// RetentionParameter is how long a volume is kept once it was deleted; absent means the agent's
+	// --trash-retention.
+	RetentionParameter = "trashRetention"
 	// SizeAttribute is the size of an ephemeral inline volume.
 	SizeAttribute = "size"
 
@@ -89,6 +93,7 @@ var known = []knownKey{
 		func(p *Parameters, text string) string { return parseID(&p.Spec.UID, text) }},
 	{GIDParameter, HostPathClass | CSIClass | CSIRequest,
 		func(p *Parameters, text string) string { return parseID(&p.Spec.GID, text) }},
+	{RetentionParameter, HostPathClass | CSIClass, parseRetention},
 	{SizeAttribute, InlineVolume, parseSize},
 	// Templates of the local-path provisioner, of which numbers are served.
 	{permPattern, HostPathClass, parseMode},
@@ -102,6 +107,10 @@ func (s Source) Parse(given map[string]string) (Parameters, error) {
 	p := Parameters{FSType: DefaultFSType}
 	if _, ok := given[formerQuota]; ok && s != InlineVolume {
 		return p, fmt.Errorf("%s %s is now named %s", s.noun(), formerQuota, QuotaParameter)
+	}
+	if _, ok := given[RetentionParameter]; ok && s == CSIRequest {
+		return p, fmt.Errorf("%s %s needs an agent that sees PVs, and this one serves a sidecar: leave it out, or run the "+
+			"agent with --provision=csi", s.noun(), RetentionParameter)
 	}
 	if err := s.checkKeys(given); err != nil {
 		return p, err
@@ -223,5 +232,22 @@ func parseSize(p *Parameters, text string) (want string) {
 		return "a size such as 1Gi"
 	}
 	p.Spec.Bytes = WholeBytes(&size)
+	return ""
+}
+
+// keptNever is the TrashRetention of a volume that is not kept once it is deleted.
+const keptNever = -1
+
+// parseRetention parses for how long a deleted volume is kept. 0 keeps none of the class.
+func parseRetention(p *Parameters, text string) (want string) {
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil || d < 0 || d%time.Second != 0:
+		return "a duration in whole seconds such as 24h, or 0 for none"
+	case d == 0:
+		p.Spec.TrashRetention = keptNever
+	default:
+		p.Spec.TrashRetention = int64(d / time.Second)
+	}
 	return ""
 }

@@ -46,6 +46,7 @@ const (
 	VolumeReleased          = "VolumeReleased"
 	VolumeResizeFailed      = "VolumeResizeFailed" // this and the next are those of the external resizer
 	VolumeResizeSuccessful  = "VolumeResizeSuccessful"
+	VolumeUndeleted         = "VolumeUndeleted"
 
 	// Those of HostPathProvisioners. The names of the first are the existing operator's.
 	CreateResourceSuccess = "CreateResourceSuccess"
@@ -171,6 +172,8 @@ var reasons = []Reason{
 		Action: "see *Orphans* in [operations.md](../operations.md)"},
 	{Name: OrphansRemoved, Type: "Normal", Object: "node",
 		When: "with `--orphans=delete`, volumes were removed whose PVs and claims were gone for `--orphan-grace`"},
+	{Name: VolumeUndeleted, Type: "Normal", Object: "node",
+		When: "an administrator brought a deleted volume back, which the pool had kept"},
 	{Name: OriginalRunning, Type: "Warning", Object: "node",
 		When:   "the local-path provisioner runs beside an agent that stands in for it; new claims of its classes wait",
 		Action: "end it, as [from-local-path.md](../from-local-path.md) says; the agent then goes on by itself"},

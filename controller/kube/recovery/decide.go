@@ -40,10 +40,14 @@ func (o Options) Target(v Volume) string {
 
 // Decide returns what becomes of a volume. What is not known leaves it.
 func Decide(v Volume, f Facts, o Options) Finding {
-	if v.Problem == "" && IsBound(v, f) {
+	switch {
+	case v.Problem != "" || !IsBound(v, f):
+	case v.Kept == "":
 		return Finding{Verdict: There}
+	case isItsPV(f.PV, v):
+		return Finding{Verdict: Made} // the data goes back, and no object is written
 	}
-	for _, check := range []func(Volume, Facts, Options) string{ofRecord, ofCluster, ofNamespace, ofPV, ofClaim} {
+	for _, check := range []func(Volume, Facts, Options) string{ofRecord, OfCluster, ofNamespace, ofPV, ofClaim} {
 		if why := check(v, f, o); why != "" {
 			return Finding{Verdict: Left, Why: why}
 		}
@@ -62,6 +66,35 @@ func Decide(v Volume, f Facts, o Options) Finding {
 func IsBound(v Volume, f Facts) bool {
 	return f.PV != nil && names(f.PV, v) && f.PV.DeletionTimestamp == nil && f.PV.Status.Phase == corev1.VolumeBound &&
 		f.Claim != nil && contract.ClaimUID(f.PV) == string(f.Claim.UID) && f.Claim.Spec.VolumeName == f.PV.Name
+}
+
+// isItsPV reports whether a PV is the very object that the volume had, and names its pool.
+func isItsPV(pv *corev1.PersistentVolume, v Volume) bool {
+	return v.PVUID != "" && string(pv.UID) == v.PVUID && pv.Annotations[contract.AnnPool] == v.PoolUUID
+}
+
+// KeepsAway returns why a deleted volume must not come back while a PV of its name exists, "" if it
+// may. With a PV that is Bound and is the one that the volume had, it may: as after etcd was restored
+// from a backup. Any other PV would delete the volume again, or is another volume's. pv may be nil.
+func KeepsAway(v Volume, pv *corev1.PersistentVolume) string {
+	switch {
+	case pv == nil:
+		return ""
+	case pv.Status.Phase != corev1.VolumeBound || pv.DeletionTimestamp != nil:
+		return fmt.Sprintf("PV %s exists and is %s, and its end would end the volume, too: undelete once that PV is gone",
+			pv.Name, phase(pv))
+	case !names(pv, v) || !isItsPV(pv, v):
+		return fmt.Sprintf("PV %s exists, and is not the one that the volume had: it has UID %s and names %s, and the "+
+			"volume's had UID %q", pv.Name, pv.UID, DirectoryOf(pv), v.PVUID)
+	}
+	return ""
+}
+
+func phase(pv *corev1.PersistentVolume) string {
+	if pv.DeletionTimestamp != nil {
+		return "being deleted"
+	}
+	return string(pv.Status.Phase)
 }
 
 // names reports whether a PV names the volume.
@@ -88,7 +121,8 @@ func ofRecord(v Volume, _ Facts, _ Options) string {
 	return ""
 }
 
-func ofCluster(v Volume, f Facts, o Options) string {
+// OfCluster returns why a volume must not come back in this cluster, "" if it may.
+func OfCluster(v Volume, f Facts, o Options) string {
 	switch {
 	case v.Cluster == "":
 		return "its record names no cluster: edit what `orphans show` prints, and apply it"
@@ -132,6 +166,11 @@ func ofPV(v Volume, f Facts, o Options) string {
 	pv := f.PV
 	if pv == nil {
 		return ""
+	}
+	if v.Kept != "" {
+		if why := KeepsAway(v, pv); why != "" {
+			return why
+		}
 	}
 	ref := pv.Spec.ClaimRef
 	switch {

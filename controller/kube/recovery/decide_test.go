@@ -55,8 +55,12 @@ func (s *scene) pending() *corev1.PersistentVolumeClaim {
 // pv has a PV of the volume's name, as recovery makes it.
 func (s *scene) pv() *corev1.PersistentVolume {
 	s.f.PV = s.v.Objects.PV.DeepCopy()
+	s.f.PV.UID = "its PV"
 	return s.f.PV
 }
+
+// kept makes the volume one that was deleted, and that its pool keeps.
+func (s *scene) kept() { s.v.Kept, s.v.PVUID = "ID", "its PV" }
 
 // bound has both, Bound to each other.
 func (s *scene) bound() {
@@ -130,6 +134,19 @@ func TestDecide(t *testing.T) {
 		"a claim that goes":                   {func(s *scene) { s.pending().DeletionTimestamp = now }, Left, "claim shop/data is being deleted"},
 		"a claim with another volume":         {func(s *scene) { s.pending().Spec.VolumeName = "pvc-2" }, Left, "has another volume, PV pvc-2"},
 		"a claim that must not get it":        {func(s *scene) { s.pending().Spec.Selector = &metav1.LabelSelector{} }, Left, "selector"},
+		"kept: both are gone":                 {func(s *scene) { s.kept() }, Made, "create+PV"},
+		"kept: a StatefulSet's claim waits":   {func(s *scene) { s.kept(); s.pending() }, Made, "name volume+PV"},
+		"kept: its own PV is Bound":           {func(s *scene) { s.kept(); s.bound() }, Made, "+"},
+		"kept: a later PV is Bound":           {func(s *scene) { s.kept(); s.bound(); s.f.PV.UID = "later" }, Left, "not the one that the volume had"},
+		"kept: no PV's UID is known":          {func(s *scene) { s.kept(); s.bound(); s.v.PVUID = "" }, Left, "not the one that the volume had"},
+		"kept: its PV is Bound in no pool":    {func(s *scene) { s.kept(); s.bound(); delete(s.f.PV.Annotations, contract.AnnPool) }, Left, "not the one that the volume had"},
+		"kept: its PV is Released":            {func(s *scene) { s.kept(); s.pv().Status.Phase = corev1.VolumeReleased }, Left, "is Released, and its end"},
+		"kept: its PV is Available":           {func(s *scene) { s.kept(); s.pv().Status.Phase = corev1.VolumeAvailable }, Left, "is Available, and its end"},
+		"kept: its PV goes":                   {func(s *scene) { s.kept(); s.bound(); s.f.PV.DeletionTimestamp = now }, Left, "being deleted"},
+		"kept: another cluster":               {func(s *scene) { s.kept(); s.v.Cluster = "there" }, Left, "--from-cluster=there"},
+		"kept: the namespace was made again":  {func(s *scene) { s.kept(); s.f.Namespace = namespace("shop", created.Add(time.Second)) }, Left, "another tenant"},
+		"kept: the claim has another volume":  {func(s *scene) { s.kept(); s.pending().Spec.VolumeName = "pvc-2" }, Left, "has another volume, PV pvc-2"},
+		"kept: it cannot be read":             {func(s *scene) { s.kept(); s.v.Problem = "its record is damaged" }, Left, "damaged"},
 		"a claim that waits, without objects": {func(s *scene) { s.pending(); s.v.Objects = nil }, Left, "no PV to compare"},
 	} {
 		s := lost()

@@ -74,6 +74,10 @@ type Volume struct {
 	ClaimCreated time.Time `json:"claimCreated,omitzero"`
 	Cluster      string    `json:"cluster,omitempty"`
 	Policy       string    `json:"reclaimPolicy,omitempty"`
+	// PVUID is that of the PV that may delete the volume; "" if it is not known.
+	PVUID string `json:"pvUID,omitempty"`
+	// Kept is the ID of a deleted volume that the pool keeps; "" for one in place.
+	Kept string `json:"kept,omitempty"`
 
 	// Problem is why the agent has no objects for the volume, whatever the API server has; "" if it has
 	// them, or if they are there.

@@ -43,6 +43,7 @@ type answer struct {
 var (
 	byDefault = answer{until: "its default applies"}
 	unchanged = answer{until: "the agents are not changed", withheld: true}
+	keptLong  = answer{until: "deleted volumes are kept for 168h", set: map[string]string{"HPP_TRASH_RETENTION": "168h"}}
 	onlyTold  = answer{until: "orphans are only reported", set: map[string]string{"HPP_ORPHANS": "report"}}
 )
 
@@ -52,6 +53,7 @@ var answers = map[string]answer{
 	graceKey: {until: "no volume of a lost node is given up"},
 	"PV_RECLAIM_POLICY": {until: "new volumes have the policy Retain",
 		set: map[string]string{"PV_RECLAIM_POLICY": "Retain"}},
+	"HPP_TRASH_RETENTION": keptLong, "HPP_TRASH_RETENTION_MAX": byDefault,
 	"HPP_ORPHANS": onlyTold, "HPP_ORPHAN_GRACE": onlyTold,
 	settings.KubeletDir: unchanged, "HPP_RESERVE": unchanged, "HPP_DIRECTORY_MODE": unchanged,
 	"HPP_SELINUX_LABEL":  unchanged,
