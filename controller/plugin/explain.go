@@ -12,6 +12,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/advice"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/explain"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/view"
 )
@@ -71,6 +72,11 @@ func (s *session) noClaim(ctx context.Context, name string) error {
 		}
 	}
 	text := fmt.Sprintf("there is no claim %s in namespace %s", name, s.namespace)
+	if pools, why := s.pools(ctx, s.reader.Agents(ctx).Items); why == "" {
+		if kept := advice.Kept(pools, s.namespace, name); len(kept) > 0 {
+			return fmt.Errorf("%s: %s; %s", text, kept[0].What(), kept[0].Do())
+		}
+	}
 	switch {
 	case len(elsewhere) > 0:
 		return fmt.Errorf("%s; namespace %s has one: add -n %s", text, events.FirstNames(elsewhere), elsewhere[0])

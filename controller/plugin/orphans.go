@@ -145,8 +145,9 @@ func ago(t time.Time) string {
 func (s *session) trashCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "trash",
-		Short: "List deleted volumes that the agents have not removed yet",
-		Long: "trash lists the volumes that were deleted and whose files the agents have not removed yet, and why not.\n\n" +
+		Short: "List deleted volumes: those that are kept, and those that are being removed",
+		Long: "trash lists the volumes that were deleted: those that their pools keep, which kubectl hpp undelete NODE/ID\n" +
+			"brings back, and those whose files the agents have not removed yet, and why not.\n\n" +
 			"Permissions: list nodes, csistoragecapacities, and pods and events of all namespaces; create pods/exec in\n" +
 			"the agents' namespace.",
 		Args: cobra.NoArgs,
@@ -160,6 +161,22 @@ type Trash struct {
 	Pool string `json:"pool"`
 	Path string `json:"path"`
 	inspect.TrashEntry
+	// Kept is set for a deleted volume that its pool keeps, of a claim that was named Claim.
+	Kept  bool   `json:"kept,omitempty"`
+	Claim string `json:"claim,omitempty"` // namespace/name
+	PV    string `json:"pv,omitempty"`
+}
+
+// trashOf returns the deleted volumes of a pool, those that it keeps first.
+func trashOf(r *inspect.Report) (all []Trash) {
+	for _, k := range r.Kept {
+		all = append(all, Trash{Kept: true, Claim: k.Owner.Namespace + "/" + k.Owner.Name, PV: k.PV,
+			TrashEntry: inspect.TrashEntry{ID: k.ID, Name: k.Name, Bytes: k.Bytes, Since: k.Since}})
+	}
+	for _, e := range r.Trash {
+		all = append(all, Trash{TrashEntry: e})
+	}
+	return all
 }
 
 func (s *session) trash(ctx context.Context) error {
@@ -170,19 +187,24 @@ func (s *session) trash(ctx context.Context) error {
 	l := List[Trash]{Unknown: unknowns(&f), Missing: missing(nodes, &f)}
 	p := printed{
 		none: "the trash of all pools is empty",
-		table: &view.Table{Columns: view.Columns("NODE", "POOL", "VOLUME", "SIZE>",
-			"SINCE>", "+ID", "+PATH", "?WHY")},
+		table: &view.Table{Columns: view.Columns("NODE", "POOL", "VOLUME", "SIZE>", "SINCE>", "STATE", "CLAIM",
+			"ID", "+PV", "+PATH", "?WHY")},
 	}
 	for _, n := range nodes {
 		for _, pool := range n.Pools {
-			for _, e := range pool.Report.Trash {
-				l.Items = append(l.Items, Trash{n.Name, pool.Name, pool.Path, e})
+			for _, e := range trashOf(pool.Report) {
+				e.Node, e.Pool, e.Path = n.Name, pool.Name, pool.Path
+				l.Items = append(l.Items, e)
 				p.names = append(p.names, n.Name+"/"+e.ID)
-				size := "unknown"
+				size, state := "unknown", "going"
 				if e.Name != "" {
 					size = contract.Size(e.Bytes)
 				}
-				p.table.Add(n.Name, pool.Name, cmp.Or(e.Name, e.ID), size, ago(e.Since), e.ID, pool.Path, e.Stuck)
+				if e.Kept {
+					state = "kept"
+				}
+				p.table.Add(n.Name, pool.Name, cmp.Or(e.Name, e.ID), size, ago(e.Since), state, e.Claim, e.ID, e.PV, pool.Path,
+					e.Stuck)
 			}
 		}
 	}

@@ -22,7 +22,7 @@ import (
 
 // arguments are those of commands that need some.
 var arguments = map[string][]string{"explain": {"data"}, "node": {"node-01"}, "doctor": {"--measure"},
-	"recover": {"--all", "--dry-run"}}
+	"recover": {"--all", "--dry-run"}, "undelete": {"data", "--dry-run"}}
 
 // leaves returns the commands that read a cluster, by their words.
 func leaves(c *cobra.Command) (all [][]string) {

@@ -47,7 +47,7 @@ func Command(version string, streams genericiooptions.IOStreams) *cobra.Command 
 	root := &cobra.Command{
 		Short: "Local storage of the cluster at a glance, and why a claim waits",
 		Long: "kubectl hpp shows an installation of hostpath-provisioner: nodes, pools, volumes, and why a claim waits.\n\n" +
-			"It has your rights and changes nothing, except for recover, which asks. It runs the agents' own commands in " +
+			"It has your rights and changes nothing, except for recover and undelete, which ask. It runs the agents' own commands in " +
 			"their pods if you may (create pods/exec);\nwhat you may not read is shown as unknown.",
 		SilenceErrors: true, SilenceUsage: true,
 	}
@@ -64,7 +64,7 @@ func Command(version string, streams genericiooptions.IOStreams) *cobra.Command 
 	root.AddCommand(s.explainCommand(), s.statusCommand(), s.dfCommand(), s.versionCommand(), s.doctorCommand(),
 		s.reportCommand())
 	root.AddCommand(s.poolsCommand(), s.volumesCommand(), s.topCommand(), s.orphansCommand(), s.trashCommand(),
-		s.migrateCommand(), s.recoverCommand(), s.disksCommand(), s.nodeCommand(), s.completionCommand())
+		s.migrateCommand(), s.recoverCommand(), s.undeleteCommand(), s.disksCommand(), s.nodeCommand(), s.completionCommand())
 	s.complete(root)
 	for _, c := range root.Commands() {
 		c.Args = described(c.Args)

@@ -106,7 +106,13 @@ func (s *session) recover(ctx context.Context, f recoverFlags) error {
 		func(v *recovery.Volume) bool { return v.Verdict == kuberecovery.There }):
 		return printRecovery(s, l, len(l.Missing) == 0)
 	case todo && !f.yes:
-		if err := s.confirm(l); err != nil {
+		made := 0
+		for _, v := range l.Items {
+			if v.Verdict == kuberecovery.Made {
+				made++
+			}
+		}
+		if err := s.confirm(l, "recover", fmt.Sprintf("Make the PVs and claims of %d volumes?", made)); err != nil {
 			return err
 		}
 	}
@@ -183,22 +189,16 @@ func (s *session) plans(ctx context.Context, of []cluster.Agent, o kuberecovery.
 	return all, missing
 }
 
-// confirm prints the plan and asks. The error says how to go on without a person.
-func (s *session) confirm(l List[*recovery.Volume]) error {
+// confirm prints the plan of a command and asks. The error says how to go on without a person.
+func (s *session) confirm(l List[*recovery.Volume], command, question string) error {
 	in, ok := s.In.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) || s.isData() {
-		return errors.New("recover writes: see the plan with --dry-run, and use --yes if no one can be asked")
+		return errors.New(command + " writes: see the plan with --dry-run, and use --yes if no one can be asked")
 	}
 	if err := printRecovery(s, l, true); err != nil {
 		return err
 	}
-	made := 0
-	for _, v := range l.Items {
-		if v.Verdict == kuberecovery.Made {
-			made++
-		}
-	}
-	fmt.Fprintf(s.ErrOut, "Make the PVs and claims of %d volumes? [y/N] ", made)
+	fmt.Fprintf(s.ErrOut, "%s [y/N] ", question)
 	line, err := bufio.NewReader(in).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
 		return errors.Join(errors.New("nothing was written"), err)

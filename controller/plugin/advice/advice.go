@@ -64,6 +64,22 @@ func EndPod(claim *corev1.PersistentVolumeClaim, pod string, pv *corev1.Persiste
 		`-p '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'`, pv.Name)
 }
 
+// FreeName is about a claim that has the name for which a deleted volume comes back, and a volume of its
+// own. The PV is nil if it was not read: without it the text gives nothing up.
+func FreeName(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) string {
+	do := "decide which data is wanted"
+	if claim.DeletionTimestamp != nil || pv == nil || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != claim.UID {
+		return do + ", and undelete once the name is free"
+	}
+	do += fmt.Sprintf(". If it is the deleted volume: scale the workload down (a StatefulSet makes its claims again at "+
+		"once), then delete the claim %s/%s, and undelete before you scale up", claim.Namespace, claim.Name)
+	if pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
+		return do + "; the PV and data of that claim stay, by the reclaim policy Retain"
+	}
+	return do + fmt.Sprintf("; the data of PV %s goes, too. To keep it, first run: kubectl patch pv %[1]s "+
+		`-p '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'`, pv.Name)
+}
+
 // Missing is about a volume whose directory is not at its place. Deleting the claim gives up nothing
 // only if the pool is open, so that it is the pool's own disk, the volume is not set aside in the
 // trash, and no other pool that was read has the volume.

@@ -64,6 +64,8 @@ func TestLostClaimIsDeletedOnlyWithProof(t *testing.T) {
 		"the data is there":          func(l *Loss) { report(l).Volumes = []inspect.Volume{{Name: "x", PV: "pvc-c1"}} },
 		"of the claim":               func(l *Loss) { report(l).Volumes = []inspect.Volume{{Name: "x", Owner: record.Owner{UID: "c1"}}} },
 		"a directory without record": func(l *Loss) { report(l).Unrecorded = []inspect.Unrecorded{{Name: "data-pvc-c1"}} },
+		"kept":                       func(l *Loss) { report(l).Kept = []inspect.KeptEntry{{ID: "x", PV: "pvc-c1"}} },
+		"kept, of the claim":         func(l *Loss) { report(l).Kept = []inspect.KeptEntry{{ID: "x", Owner: record.Owner{UID: "c1"}}} },
 		"in the trash":               func(l *Loss) { report(l).Trash = []inspect.TrashEntry{{ID: "r4nd", Name: "pvc-c1"}} },
 		"two agents of one node, one": func(l *Loss) {
 			l.Agents.Items = append(l.Agents.Items, l.Agents.Items[0])
@@ -137,6 +139,25 @@ func TestPreconditions(t *testing.T) {
 	retained := &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain}}
 	if do := EndPod(claim, "db-0", retained); !strings.Contains(do, "its data stay") {
 		t.Error(do)
+	}
+	claim = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data", UID: "c1"}}
+	bound := retained.DeepCopy()
+	bound.Name, bound.Spec.ClaimRef = "pvc-c1", &corev1.ObjectReference{UID: "c1"}
+	if do := FreeName(claim, bound); !strings.Contains(do, "delete the claim shop/data") || !strings.Contains(do, "data of that claim stay") {
+		t.Error(do)
+	}
+	bound.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+	if do := FreeName(claim, bound); !strings.Contains(do, "delete the claim shop/data") || !strings.Contains(do, "the data of PV pvc-c1 goes, too") {
+		t.Error(do)
+	}
+	for what, do := range map[string]string{"no PV was read": FreeName(claim, nil), "another's PV": FreeName(claim, retained), "it goes": func() string {
+		going := claim.DeepCopy()
+		going.DeletionTimestamp = &metav1.Time{}
+		return FreeName(going, bound)
+	}()} {
+		if strings.Contains(do, "delete the claim") {
+			t.Errorf("%s: %s", what, do)
+		}
 	}
 	if ConfirmDisk(agents.Device{PV: "a"}) != "" || ConfirmDisk(agents.Device{PV: "a", Confirm: "k=v"}) == "" {
 		t.Error("a disk")

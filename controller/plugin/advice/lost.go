@@ -33,9 +33,9 @@ type Place struct {
 	Pool  inspect.Pool
 	// Volume is its record, or has the name alone.
 	Volume inspect.Volume
-	// Trash is set for a deleted volume, whose directory the agent has not removed yet, and Unrecorded
-	// for a directory without a record.
-	Trash, Unrecorded bool
+	// Trash is set for a deleted volume, whose directory the agent has not removed yet, Kept for one that
+	// its pool keeps, with Volume.Name as its ID, and Unrecorded for a directory without a record.
+	Trash, Kept, Unrecorded bool
 }
 
 // Places returns where the agents report data of the claim: in place, set aside, orphaned, in the
@@ -55,6 +55,11 @@ func (l Loss) Places() (all []Place) {
 						Unrecorded: true})
 				}
 			}
+			for _, k := range r.Kept {
+				if k.PV == pv || k.Name == pv || uid != "" && k.Owner.UID == uid {
+					all = append(all, Place{Agent: p.Agent, Pool: r.Pool, Volume: inspect.Volume{Name: k.ID}, Kept: true})
+				}
+			}
 			for _, t := range r.Trash {
 				if names(t.ID, pv, uid) || names(t.Name, pv, uid) {
 					all = append(all, Place{Agent: p.Agent, Pool: r.Pool, Volume: inspect.Volume{Name: t.ID},
@@ -72,10 +77,26 @@ func names(directory, pv, uid string) bool {
 	return pv != "" && strings.Contains(directory, pv) || uid != "" && strings.Contains(directory, uid)
 }
 
+// Kept returns where pools keep deleted volumes of the claims with that name.
+func Kept(pools []agents.Pools, namespace, name string) (all []Place) {
+	for _, p := range pools {
+		for _, r := range p.Reports {
+			for _, k := range r.Kept {
+				if k.Owner.Namespace == namespace && k.Owner.Name == name {
+					all = append(all, Place{Agent: p.Agent, Pool: r.Pool, Volume: inspect.Volume{Name: k.ID}, Kept: true})
+				}
+			}
+		}
+	}
+	return all
+}
+
 // What describes the place.
 func (p Place) What() string {
 	at := fmt.Sprintf("%s of %s on node %s", p.Volume.Name, p.Pool.Path, p.Agent.Node)
 	switch {
+	case p.Kept:
+		return "its volume was deleted, and the pool keeps the data: " + at
 	case p.Trash:
 		return "its volume was deleted, and its files are in the trash until the agent has removed them: " + at
 	case p.migrates():
@@ -96,6 +117,8 @@ func (p Place) migrates() bool {
 // Do says what to do about the data at the place. It never gives the data up.
 func (p Place) Do() string {
 	switch {
+	case p.Kept:
+		return "an administrator brings it back: kubectl hpp undelete " + p.Agent.Node + "/" + p.Volume.Name
 	case p.Trash:
 		return ""
 	case p.migrates() && p.Volume.Migration.Stopped != "":

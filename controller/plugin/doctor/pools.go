@@ -49,9 +49,9 @@ func poolSpace(f *Facts) []finding {
 		case s.Free < s.Total/50:
 			return []finding{{Critical, object, fmt.Sprintf("the filesystem of pool %s is full: %s of %s are free", poolName(r),
 				contract.Size(s.Free), contract.Size(s.Total)), "free space, or add a disk: writes of pods fail"}}
-		case s.Available < s.Total/10:
+		case s.Obtainable() < s.Total/10:
 			return []finding{{Warning, object, fmt.Sprintf("pool %s has %s of %s available to new volumes", poolName(r),
-				contract.Size(s.Available), contract.Size(s.Total)), advice.MakeRoom}}
+				contract.Size(s.Obtainable()), contract.Size(s.Total)), advice.MakeRoom}}
 		}
 		return nil
 	})

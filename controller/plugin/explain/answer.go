@@ -88,6 +88,7 @@ func Explain(f *Facts) Answer {
 		e.scheduler()
 		e.notServing()
 	}
+	e.kept()
 	e.events()
 	e.unknown()
 	if len(e.answer.Findings) == 0 {
@@ -113,6 +114,19 @@ func (e *explanation) deleting() {
 			"the claim was deleted %s ago, and pod %s uses it", since, users[0].Name)
 	default:
 		e.add(Cause, "", "the claim was deleted %s ago, and its finalizers %q keep it", since, e.Claim.Finalizers)
+	}
+}
+
+// kept adds deleted volumes of the claim's name that the pools keep: the user of the claim may want
+// the data of the former one.
+func (e *explanation) kept() {
+	for _, p := range advice.Kept(e.Pools, e.Claim.Namespace, e.Claim.Name) {
+		if e.Claim.Spec.VolumeName != "" && e.PV.Absent() {
+			return // the places of its data are among the findings
+		}
+		e.add(Note, p.Do()+", if its data is wanted: see docs/undelete.md",
+			"a former claim of this name was deleted, and pool %s on node %s keeps its volume: %s", p.Pool.Path, p.Agent.Node,
+			p.Volume.Name)
 	}
 }
 

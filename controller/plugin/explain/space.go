@@ -48,7 +48,8 @@ func (e *explanation) space(j *Node) {
 
 // measured judges a pool as its agent reports it.
 func (e *explanation) measured(j *Node, r *inspect.Report) {
-	j.Pool, j.Available = r.Pool.Name, &r.Space.Available
+	available := r.Space.Obtainable()
+	j.Pool, j.Available = r.Pool.Name, &available
 	if r.Space.NoInodes {
 		j.lacks("inodes", advice.MoreInodes,
 			"the filesystem of pool %s has no free inodes", j.Pool)
@@ -96,7 +97,7 @@ func (e *explanation) report(j *Node, byName bool) (most *inspect.Report, asked 
 		}
 		for i := range p.Reports {
 			r := &p.Reports[i]
-			if may(r) && (most == nil || r.Space.Available > most.Space.Available) {
+			if may(r) && (most == nil || r.Space.Obtainable() > most.Space.Obtainable()) {
 				most = r
 			}
 			nameless = nameless || r.Pool.Name == ""

@@ -134,7 +134,7 @@ func (f *Facts) addPools(at func(name, ready string) *Node, missing string) {
 		for i := range p.Reports {
 			r := &p.Reports[i]
 			n.Pools = append(n.Pools, Pool{Name: cmp.Or(r.Pool.Name, r.Pool.Path), Path: r.Pool.Path, Total: r.Space.Total,
-				Free: r.Space.Free, Allocated: r.Space.Allocated, Available: r.Space.Available, Quotas: r.Pool.Quotas,
+				Free: r.Space.Free, Allocated: r.Space.Allocated, Available: r.Space.Obtainable(), Quotas: r.Pool.Quotas,
 				NoQuotas: r.Pool.NoQuotas, Volumes: len(r.Volumes), Trash: len(r.Trash), NoInodes: r.Space.NoInodes, Report: r})
 			n.Problems = append(n.Problems, Problems(r)...)
 		}

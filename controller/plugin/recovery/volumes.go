@@ -40,6 +40,9 @@ type Volume struct {
 	agent cluster.Agent
 }
 
+// Agent returns the agent whose plan has the volume.
+func (v *Volume) Agent() cluster.Agent { return v.agent }
+
 // Trusted returns why the plan of an agent must not be applied, "" if it may be. Whoever runs a pod with
 // the labels of an agent decides what is in its plan. So its account must be one that makes PVs: who
 // runs a pod of that could make the PV without help.
