@@ -15,12 +15,11 @@ func (d *Dir) Kept() int {
 }
 
 // MakeKept is Kept for a caller that is about to keep a volume. It creates the directory, durably, if
-// there is none.
+// there is none. Two callers may do that at once: a lock over it would have every call of the pool wait
+// for a disk that hangs.
 func (d *Dir) MakeKept() (int, error) {
-	d.keeping.Lock()
-	defer d.keeping.Unlock()
-	if d.kept >= 0 {
-		return d.kept, nil
+	if fd := d.Kept(); fd >= 0 {
+		return fd, nil
 	}
 	fd, err := makeDir(d.Private, KeptName, "open."+KeptName, d.step)
 	if err != nil {
@@ -28,14 +27,21 @@ func (d *Dir) MakeKept() (int, error) {
 	}
 	d.step("open.sync")
 	err = file.Flush(d.Private)
+	var at place
 	if err == nil {
-		d.keptAt, err = placeOf(fd, "", unix.AT_EMPTY_PATH)
+		at, err = placeOf(fd, "", unix.AT_EMPTY_PATH)
 	}
 	if err != nil {
 		unix.Close(fd)
 		return -1, err
 	}
-	d.kept = fd
+	d.keeping.Lock()
+	defer d.keeping.Unlock()
+	if d.kept >= 0 { // by the other caller
+		unix.Close(fd)
+		return d.kept, nil
+	}
+	d.kept, d.keptAt = fd, at
 	return fd, nil
 }
 
