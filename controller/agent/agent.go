@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
@@ -95,6 +96,8 @@ type Outside struct {
 	Probe time.Duration
 	// Mounted is that of volume.Config: whether the disk of a pool is mounted at the directory.
 	Mounted func(dir string) error
+	// Figures is that of volume.Config: it changes the figures of the filesystems.
+	Figures func(*unix.Statfs_t)
 }
 
 // Run runs the agent with the flags in args until the context ends. If args ask for help, Run
@@ -196,7 +199,7 @@ func (a *Agent) newPool(at DataDir) (pool *volume.Pool, err error) {
 		TrashRetention: a.retention.deleted, TrashRetentionMax: a.retention.most,
 		EnableBtrfsQuota: a.btrfsQuota,
 		Holder:           fmt.Sprintf("hostpath-provisioner (CSI driver) on node %s (host %s)", a.nodeName, hostname()),
-		Step:             a.outside.Step, Mounted: a.outside.Mounted,
+		Step:             a.outside.Step, Mounted: a.outside.Mounted, Figures: a.outside.Figures,
 	}
 	if len(at.NodeSelector) > 0 {
 		c.Selected = a.selected(at.NodeSelector)

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -54,14 +55,21 @@ func (j *judge) recovers(made *recovery.Volume) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, v := range j.volumes {
-		if j.place(v) != filepath.Join(made.Pool, made.Name) || v.wanted != "" {
+		if j.place(v) != filepath.Join(made.Pool, made.Name) || v.wanted != "" && !j.inPlace(v) {
 			continue
 		}
+		v.wanted = "" // its deletion was asked for, and had not begun
 		if name := made.Namespace + "/" + made.Claim; name != v.name {
 			j.blameLocked("BYTES", "the volume of claim %s is recovered for claim %s", v.name, name)
 		}
 		v.recovered = true
 	}
+}
+
+// inPlace reports whether the data of a volume is where it was.
+func (j *judge) inPlace(v *volume) bool {
+	have, err := os.ReadFile(filepath.Join(j.place(v), dataFile))
+	return err == nil && v.mark != "" && string(have) == v.mark
 }
 
 // recoveryPlans are what the agents plan about the volumes of their pools.

@@ -112,7 +112,7 @@ func (d *drawer) prelude() (steps []string) {
 		steps = []string{"install a=/a " + layout, "wait 2m"}
 		all = pick(d.World, [][]string{{"a", "b"}, {"a"}, {"b"}}) // a pool without volumes may be changed
 	case ofAgents:
-		if flags := pick(d.World, []string{"", "", orphansGo, "--migrate-to-csi=run"}); flags != "" {
+		if flags := pick(d.World, []string{"", "", orphansGo, "--migrate-to-csi=run", retentionFlag + "2h", orphansGo + " " + retentionFlag + "2h"}); flags != "" {
 			for _, n := range d.nodes {
 				steps = append(steps, "agent restart "+n.name+" "+flags)
 			}

@@ -47,8 +47,11 @@ type volume struct {
 	removed         time.Time // when a person removed its PV by force
 	given           string    // how the operator gave it up; "" if it did not
 	handed          bool      // an administrator gave its PV to another claim
-	recovered       bool      // its PV and claim were made again: the next claim of the name has it
-	disk, path      string    // where an installed agent made it: below the disk, or on the machine
+	kept            time.Time // since when its pool keeps it, deleted
+	keptFor         time.Duration
+	undeleted       string // who had asked for the deletion before it came back
+	recovered       bool   // its PV and claim were made again: the next claim of the name has it
+	disk, path      string // where an installed agent made it: below the disk, or on the machine
 	missed          time.Time
 	bound           time.Time // when its PV was last bound to a claim
 	pv              types.UID // of a PV whose claim was deleted when it had been Bound under its agent

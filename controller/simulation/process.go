@@ -74,7 +74,7 @@ func (w *World) runAgent(p *process, args []string) error {
 	p.cancel, p.began = cancel, time.Now()
 	w.faults.living.Store(p.who, p)
 	if p.agent, err = agent.New(o, agent.Outside{Client: kubernetes.NewForConfigOrDie(w.API.Config(p.who)), Step: w.diskStep(p),
-		Pod: p.pod, Probe: probe, Mounted: p.mounted}); err != nil {
+		Pod: p.pod, Probe: probe, Mounted: p.mounted, Figures: roomy}); err != nil {
 		return err
 	}
 	a, done := p.agent, p.done

@@ -21,6 +21,7 @@ var Rules = map[string]string{
 	"ABSENT":  "the disk of a node that has not existed for half an hour, and that no claim had, is not given to a claim",
 	"OWNED":   "a PV of a claim that lives is not deleted with a Node object",
 	"BYTES":   "data of a claim that lives, of a PV that is to be kept, or of a volume that was not to be deleted, is never removed, wiped or given to another claim",
+	"KEPT":    "a deleted volume is kept for as long as its agent was told, unless room is needed",
 	"GRACE":   "a claim, PV or Node annotation is given up only by the rule of docs/node-gone.md, after the grace period of this loss",
 	"SILENT":  "an hour after the last fault every claim is Bound, or has an event of ours",
 	"STUCK":   "an hour after the last fault everything deleted is gone, and no finalizer is left",
@@ -79,6 +80,7 @@ func (j *judge) givenUp(v *volume, how string) {
 func (j *judge) bytes() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.keptBytes()
 	for _, v := range j.volumes {
 		if v.mark == "" || v.wanted != "" {
 			continue
@@ -100,9 +102,11 @@ func (j *judge) bytes() {
 	}
 }
 
-// setAside reports whether the trash of the pool has the data of a volume.
+// setAside reports whether the trash of the pool, or what it keeps, has the data of a volume.
 func (j *judge) setAside(v *volume) bool {
 	found, _ := filepath.Glob(filepath.Join(filepath.Dir(j.place(v)), ".hostpath-provisioner", "trash", "*", dataFile))
+	kept, _ := filepath.Glob(filepath.Join(filepath.Dir(j.place(v)), ".hostpath-provisioner", "kept", "*", dataFile))
+	found = append(found, kept...)
 	for _, file := range found {
 		if have, err := os.ReadFile(file); err == nil && string(have) == v.mark {
 			return true
