@@ -192,14 +192,16 @@ func (c trashCommand) remove(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	for i, n := range named {
+	var errs []error
+	for _, n := range named {
 		err := c.ask(ctx, http.MethodPost, agent.TrashRemovePath, agentrecovery.Request{Named: n}, &struct{}{})
 		if err != nil {
-			return fmt.Errorf("%s: %w (%d of %d are removed)", n.Trash, err, i, len(named))
+			errs = append(errs, fmt.Errorf("%s (%s) stays: %w", n.Trash, n.Name, err))
+			continue
 		}
 		show(c.out, "removed %s (%s); its space is free once the agent has emptied the trash\n", n.Trash, n.Name)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // named reads the records of kept volumes, so that the agent takes those that are meant and no other.

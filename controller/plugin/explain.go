@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -74,7 +75,7 @@ func (s *session) noClaim(ctx context.Context, name string) error {
 	text := fmt.Sprintf("there is no claim %s in namespace %s", name, s.namespace)
 	if pools, why := s.pools(ctx, s.reader.Agents(ctx).Items); why == "" {
 		if kept := advice.Kept(pools, s.namespace, name); len(kept) > 0 {
-			return fmt.Errorf("%s: %s; %s", text, kept[0].What(), kept[0].Do())
+			return errors.New(view.Printable(fmt.Sprintf("%s: %s; %s", text, kept[0].What(), kept[0].Do())))
 		}
 	}
 	switch {

@@ -126,6 +126,25 @@ func TestMissing(t *testing.T) {
 	}
 }
 
+// What another program printed is no ID that people may paste into a shell.
+func TestKept(t *testing.T) {
+	l := lost()
+	for _, id := range []string{"", "x; reboot", "$(reboot)", "a b", "../x", "\x1b[2J"} {
+		l.Pools[1].Reports[0].Kept = append(l.Pools[1].Reports[0].Kept, inspect.KeptEntry{ID: id, PV: "pvc-c1", Owner: record.Owner{Namespace: "shop", Name: "data"}})
+	}
+	l.Pools[1].Reports[0].Kept = append(l.Pools[1].Reports[0].Kept, inspect.KeptEntry{ID: "R4ND", PV: "pvc-c1", Owner: record.Owner{Namespace: "shop", Name: "data"}})
+	for _, places := range [][]Place{l.Places(), Kept(l.Pools, "shop", "data")} {
+		if len(places) != 7 || places[6].Do() != "an administrator brings it back: kubectl hpp undelete node-02/R4ND" {
+			t.Errorf("%+v", places)
+		}
+		for _, p := range places[:6] {
+			if strings.Contains(p.Do(), "undelete") {
+				t.Errorf("%q: %s", p.Volume.Name, p.Do())
+			}
+		}
+	}
+}
+
 // The other texts are empty, or another, without what they require.
 func TestPreconditions(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{}

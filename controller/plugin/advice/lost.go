@@ -91,6 +91,14 @@ func Kept(pools []agents.Pools, namespace, name string) (all []Place) {
 	return all
 }
 
+// isID reports whether a text is an ID as pools give them. People paste it into a shell, and any pod that
+// looks like an agent's may print another.
+func isID(id string) bool {
+	return id != "" && !strings.ContainsFunc(id, func(r rune) bool {
+		return (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && (r < '0' || r > '9')
+	})
+}
+
 // What describes the place.
 func (p Place) What() string {
 	at := fmt.Sprintf("%s of %s on node %s", p.Volume.Name, p.Pool.Path, p.Agent.Node)
@@ -117,6 +125,8 @@ func (p Place) migrates() bool {
 // Do says what to do about the data at the place. It never gives the data up.
 func (p Place) Do() string {
 	switch {
+	case p.Kept && !isID(p.Volume.Name):
+		return "an administrator looks at what kubectl hpp trash lists"
 	case p.Kept:
 		return "an administrator brings it back: kubectl hpp undelete " + p.Agent.Node + "/" + p.Volume.Name
 	case p.Trash:
