@@ -104,6 +104,9 @@ func TestOrphansCommand(t *testing.T) {
 			}
 		}
 	}
+	if err := run(t.Context(), []string{"orphans", "show", "pvc-1", "--as=b/other", address}, &bytes.Buffer{}); err != nil || c.as != "b/other" {
+		t.Errorf("for another claim: %v, %q", err, c.as)
+	}
 	c.asked = nil
 	for _, row := range [][]string{
 		{"pvc-2", `no pool has a record of a volume "pvc-2"`}, {"pvc-1", "no pool has a record", "--pool", b}, {"pvc-1", "there is no directory", "--pool", b + "/none"},

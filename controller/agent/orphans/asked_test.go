@@ -222,6 +222,41 @@ func TestObjectsThatBringBack(t *testing.T) {
 	}
 }
 
+// A claim that the caller names must not exist: one that waits may be an importer's.
+func TestObjectsForAnotherClaim(t *testing.T) {
+	const path = "namespaces/b/persistentvolumeclaims/other"
+	claim := func(volume string) corev1.PersistentVolumeClaim {
+		c := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "other", UID: "u"}}
+		class := "c"
+		c.Spec.VolumeName, c.Spec.StorageClassName = volume, &class
+		return c
+	}
+	for what, row := range map[string]struct {
+		as     string
+		says   any
+		failed string
+	}{
+		"a new one": {"b/other", nil, ""}, "of an earlier try": {"b/other", claim("pvc-1"), ""}, "one that waits": {"b/other", claim(""), "claim b/other exists"},
+		"one with another volume": {"b/other", claim("pvc-2"), "claim b/other exists"}, "no namespace": {"other", nil, "is not NAMESPACE/CLAIM"},
+		"a path": {"b/../x", nil, "is not NAMESPACE/CLAIM"}, "no answer": {"b/other", 500, "read claim"},
+	} {
+		says := thisCluster()
+		says["/apis/storage.k8s.io/v1/storageclasses"] = storagev1.StorageClassList{}
+		if row.says != nil {
+			says[path] = row.says
+		}
+		o, v := orphaned(t, says)
+		got, err := o.Restored(t.Context(), Wanted{Named: namedOf(o.Pools.All()[0], v.Record), As: row.as}, restorer{"c"})
+		if (err != nil) != (row.failed != "") || err != nil && !strings.Contains(err.Error(), row.failed) {
+			t.Errorf("%s: %v, want %q", what, err, row.failed)
+		}
+		if err == nil && (got.PV.Spec.ClaimRef.Namespace != "b" || got.PV.Spec.ClaimRef.Name != "other" || (got.Claim == nil) != (row.says != nil) ||
+			got.Claim != nil && got.Claim.Spec.VolumeName != "pvc-1") {
+			t.Errorf("%s: %+v", what, got)
+		}
+	}
+}
+
 // The list has what Remove would keep, and why.
 func TestOrphansAreListed(t *testing.T) {
 	o, v := orphaned(t, thisCluster())
