@@ -36,8 +36,11 @@ func TestRelease(t *testing.T) {
 	files := filepath.Join(clone, "_artifacts", "release", version)
 	images, err := os.ReadFile(filepath.Join(files, "images.txt"))
 	must(s, "images.txt", err)
-	lines := strings.Split(strings.TrimSpace(string(images)), "\n")
-	_, digest, _ := strings.Cut(lines[len(lines)-1], "@")
+	_, after, found := strings.Cut(string(images), "\n"+repository+":"+version+"@")
+	digest, _, _ := strings.Cut(after, "\n")
+	if !found {
+		t.Fatalf("images.txt lacks the release's own image:\n%s", images)
+	}
 	pinned := repository + "@" + digest
 	for _, node := range local.Nodes() {
 		printsVersion(s, node, pinned, version)
