@@ -33,8 +33,10 @@ var Agents = []string{installed.DaemonSetName, "hostpath-provisioner", "hostpath
 const Operator = "hostpath-provisioner-operator"
 
 // Workloads has the name of each form's DaemonSet or Deployment.
-var Workloads = map[string]string{"csi": installed.DaemonSetName, "both": installed.DaemonSetName, "legacy": "hostpath-provisioner",
-	"single-node": "hostpath-provisioner", "local-path": "hostpath-provisioner-local-path", "operator": Operator}
+var Workloads = map[string]string{
+	"csi": installed.DaemonSetName, "both": installed.DaemonSetName, "legacy": "hostpath-provisioner",
+	"single-node": "hostpath-provisioner", "local-path": "hostpath-provisioner-local-path", "operator": Operator,
+}
 
 // CheckRelease is Check for a release of the chart whose last revision has the form. It also returns an
 // error if the release has a workload of another form. Helm makes a revision of an upgrade that was
