@@ -5,7 +5,6 @@ import "strings"
 // known are the defects that are found and not mended yet. A run that ends with one of them is no
 // failure; the mend removes the row.
 var known = []struct{ rule, text, why string }{
-	{"STUCK", "no agent runs on its node", "the PVs of a node that is to have no agent wait without an event"},
 	{"STUCK", "and no pool is to be there", "a pvcTemplate that is removed leaves its holder; or the disk waits for agents that a rollout does not replace"},
 	{"SILENT", "and no agent runs on its node", "an agent is ready only if its pools are, so that a rollout ends where a disk is missing"},
 	{"ROLLOUT", "; a pool moves", "an agent is ready only if its pools are: that of a pool that moves to another path waits for the agents that wait for it"},

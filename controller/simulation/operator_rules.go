@@ -13,11 +13,19 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
-// unmounted judges that a Job unmounted a disk.
+// unmounted judges that a Job unmounted a disk. After a deletion by force it may, if the PV is gone, too.
 func (j *judge) unmounted(n *node, disk string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	forced := j.world.inst.Load().forced
 	for _, v := range j.volumes {
+		named := false
+		for _, of := range j.pvs {
+			named = named || of == v
+		}
+		if forced && !named {
+			continue
+		}
 		if v.node == n.name && v.disk == disk && v.mark != "" && v.wanted == "" && v.given == "" {
 			j.blameLocked("HIDDEN", "the disk with the volume of claim %s, pool %s of %s, is unmounted", v.name, v.pool, v.node)
 		}

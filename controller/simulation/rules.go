@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 )
 
 // Rules are what must be true, by the name that violations have.
@@ -117,7 +119,7 @@ func (j *judge) setAside(v *volume) bool {
 
 // afterFaults judges the cluster an hour after the last fault.
 func (w *World) afterFaults() {
-	said := map[string]bool{}
+	said, nothing := map[string]bool{}, w.uninstalled()
 	for _, e := range must1(w.god.CoreV1().Events("").List(ctx, metav1.ListOptions{})).Items {
 		said[string(e.InvolvedObject.UID)] = true
 	}
@@ -128,7 +130,7 @@ func (w *World) afterFaults() {
 			w.judge.blame("STUCK", "claim %s was deleted %s ago, and has the finalizers %v", c.Name, since(c.DeletionTimestamp), c.Finalizers)
 		case c.Status.Phase == corev1.ClaimLost && w.judge.keeps(c.UID):
 			w.judge.blame("STUCK", "claim %s is Lost, and its data is there", c.Name)
-		case c.Status.Phase != corev1.ClaimBound && c.Status.Phase != corev1.ClaimLost && !said[string(c.UID)] && *c.Spec.StorageClassName != rawClass:
+		case c.Status.Phase != corev1.ClaimBound && c.Status.Phase != corev1.ClaimLost && !said[string(c.UID)] && *c.Spec.StorageClassName != rawClass && !nothing:
 			w.judge.blame("SILENT", "claim %s is %s, without an event%s", c.Name, c.Status.Phase, w.beside(&c))
 		}
 	}
@@ -137,7 +139,7 @@ func (w *World) afterFaults() {
 			w.judge.blame("STUCK", "PV %s is kept, and it was Bound to a claim, which was deleted", pv.Name)
 		}
 		switch {
-		case said[string(pv.UID)], pv.Status.Phase == corev1.VolumeBound: // Kubernetes keeps it for its claim
+		case nothing, said[string(pv.UID)], pv.Status.Phase == corev1.VolumeBound: // Kubernetes keeps it for its claim
 		case strings.HasPrefix(pv.Name, "foreign-"): // no node of this cluster has it
 		case pv.DeletionTimestamp != nil:
 			w.judge.blame("STUCK", "PV %s was deleted %s ago, and has the finalizers %v, without an event%s", pv.Name, since(pv.DeletionTimestamp), pv.Finalizers, w.around(pv.Name))
@@ -186,6 +188,18 @@ func (j *judge) keeps(claim types.UID) bool {
 	return slices.ContainsFunc(j.volumes, func(v *volume) bool {
 		return v.claim == claim && v.mark != "" && v.wanted == "" && v.given == "" && v.removed.IsZero()
 	})
+}
+
+// uninstalled reports whether nothing of ours runs although there could: the resource was not made yet, or
+// was deleted, by force as volumes were left.
+func (w *World) uninstalled() bool {
+	i := w.inst.Load()
+	if w.kind != ofInstalled || i == nil {
+		return w.kind == ofInstalled
+	}
+	var all v1beta1.HostPathProvisionerList
+	must(i.people.List(ctx, &all))
+	return len(all.Items) == 0
 }
 
 // around says what keeps a PV where it is without a fault.
