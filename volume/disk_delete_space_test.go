@@ -3,8 +3,11 @@
 package volume_test
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -36,4 +39,49 @@ func TestDiskDeletionFailsBesideACreate(t *testing.T) {
 		t.Errorf("%d MiB are allocated, want 200", s.Allocated/mib)
 	}
 	consistent(t, p)
+}
+
+// A disk that is full to the last block: a volume that would be kept can be deleted, and a purge gives
+// its space back, whether it was kept or went to the trash for want of space.
+func TestDiskFullOfKept(t *testing.T) {
+	for _, kind := range testdisk.Kinds() {
+		for _, before := range []bool{false, true} { // the pool kept a volume before
+			t.Run(fmt.Sprintf("%s, kept before: %v", kind, before), func(t *testing.T) {
+				path := filepath.Join(testdisk.Mount(t, kind), "pool")
+				p := opened(t, volume.Config{Path: path, TrashRetention: time.Hour})
+				for _, name := range []string{"v", "w"} {
+					v, err := p.Create(spec(name, mib))
+					ok(t, err)
+					_, err = p.Bind(name, binding(name))
+					ok(t, err)
+					write(t, filepath.Join(v.Path, "data"), name)
+				}
+				purge(t, p)
+				if before {
+					ok(t, p.Delete("v"))
+					purge(t, p)
+				}
+				f, err := os.Create(filepath.Join(path, "w", "fill"))
+				ok(t, err)
+				for err == nil {
+					_, err = f.Write(make([]byte, 64<<10))
+				}
+				ok(t, f.Close())
+				testdisk.Sync(t, path)
+				ok(t, p.Delete("w"))
+				for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+					_, err = p.Purge(t.Context())
+					testdisk.Sync(t, path) // btrfs frees with its next commit
+					s, unread := p.Space()
+					if err == nil && unread == nil && s.Free > 100*mib {
+						break
+					}
+					if time.Now().After(end) {
+						t.Fatalf("%d MiB are free, %v, %v; kept %+v", s.Free/mib, err, unread, p.Kept())
+					}
+				}
+				consistent(t, p)
+			})
+		}
+	}
 }
