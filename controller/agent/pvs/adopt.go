@@ -1,8 +1,10 @@
 package pvs
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -44,7 +46,7 @@ func (p *PVs) syncUnknown(ctx context.Context, b *backend, pv *corev1.Persistent
 	case errors.Is(err, volume.ErrNotFound) && pv.DeletionTimestamp != nil:
 		return nil
 	case err != nil:
-		p.refuse(ctx, pv, err)
+		p.refuse(ctx, pv, cmp.Or(p.deletedOf(pv, pool, directory), err))
 		return nil
 	}
 	v, err := pool.Get(directory)
@@ -55,6 +57,18 @@ func (p *PVs) syncUnknown(ctx context.Context, b *backend, pv *corev1.Persistent
 		return err
 	}
 	return p.annotate(ctx, pv, pool)
+}
+
+// deletedOf returns how the volume of a PV comes back that was deleted and that its pool keeps, as after
+// etcd was restored from an older backup; nil if the pool does not keep it.
+func (p *PVs) deletedOf(pv *corev1.PersistentVolume, pool *volume.Pool, directory string) error {
+	for _, k := range pool.Kept() {
+		if k.Record.Name == directory && k.Record.PVUID == string(pv.UID) && pv.UID != "" {
+			return Kept{fmt.Sprintf("its volume was deleted, and pool %s keeps the data: an administrator brings it back with "+
+				"kubectl hpp undelete %s/%s (docs/undelete.md)", pool.Path(), p.Node.Name(), k.ID)}
+		}
+	}
+	return nil
 }
 
 // adopt creates a record for the directory of a PV, with the PV's name and no UID, if the PV's

@@ -221,7 +221,8 @@ func (r *Recovery) withoutVolume(s *scene, plans []agents.Planned, known map[str
 			Claim: ref.Name,
 			Finding: recovery.Finding{Verdict: recovery.Left,
 				Why: fmt.Sprintf("PV %s is %s, and its pool has no such volume: it was deleted, such as after "+
-					"the backup from which etcd was restored", pv.Name, pv.Status.Phase)}}
+					"the backup from which etcd was restored; if its pool keeps it, kubectl hpp undelete %s brings it back",
+					pv.Name, pv.Status.Phase, pv.Name)}}
 		all = append(all, &Volume{Node: node, Volume: v})
 	}
 	slices.SortFunc(all, func(a, b *Volume) int { return cmp.Compare(a.PVName, b.PVName) })
