@@ -20,9 +20,9 @@ func TestUndelete(t *testing.T) {
 	withAgents(t)
 	s := newScene(t)
 	kept := s.Class("kept", func(c *storagev1.StorageClass) { c.Parameters = map[string]string{"trashRetention": "1h"} })
+	pod, err := podOf(s, one, agentSet)
+	must(s, "agent", err)
 	t.Cleanup(func() {
-		pod, err := podOf(s, one, agentSet)
-		must(s, "agent", err)
 		if _, err := kubectl("", "-n", pod.Namespace, "exec", pod.Name, "--", "/hostpath-provisioner", "trash", "remove", "--namespace="+s.Namespace); err != nil {
 			t.Error(err)
 		}
