@@ -97,7 +97,7 @@ func limitKeptFull(t *testing.T, d quotaDisk) {
 	if err != nil || s.Kept < 40*mib || s.Kept > 50*mib {
 		t.Fatalf("space %+v, %v", s, err)
 	}
-	first := s.Available - 8*mib
+	first := s.Available - 12*mib
 	_, err = p.Create(limited("w", first))
 	ok(t, err)
 	fills("w", first)
@@ -106,11 +106,12 @@ func limitKeptFull(t *testing.T, d quotaDisk) {
 	}
 	testdisk.Sync(t, d.root)
 	for end := time.Now().Add(time.Minute); ; {
-		_, err = p.Create(limited("x", 32*mib))
+		_, err = p.Create(limited("x", 16*mib))
 		if err == nil || time.Now().After(end) {
 			break
 		}
-		makingRoom(t, err, true)
+		is(t, err, volume.ErrNoSpace)
+		t.Log(err)
 		purge(t, p)
 		d.settle()
 		time.Sleep(100 * time.Millisecond)
@@ -119,7 +120,7 @@ func limitKeptFull(t *testing.T, d quotaDisk) {
 	if len(p.Kept()) != 0 {
 		t.Errorf("still kept: %+v", p.Kept())
 	}
-	fills("x", 32*mib)
+	fills("x", 16*mib)
 	for _, name := range []string{"w", "x"} {
 		ok(t, p.Delete(name))
 	}

@@ -60,6 +60,11 @@ func (p *Pool) allocate(c *call, r space.Request, returning string) (release fun
 // meter reads the counters of all pools on the filesystem, and then the figures of the
 // filesystem: data that is written between the two is missing from both.
 func (p *Pool) meter(c *call) (*unix.Statfs_t, error) {
+	if p.room.Settles() {
+		// A reading from before free space rose is in doubt, and the request that waits for the room would
+		// be refused.
+		p.ledger.ReadAgain()
+	}
 	p.filesystems.Load().Meter(c.Call, c.Filesystem, p.ledger, p.counters(c, nil))
 	st, err := p.statfs(c)
 	if err == nil {

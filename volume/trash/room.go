@@ -140,7 +140,7 @@ func (r *Room) Left(names []string) {
 			still[name] = true
 		}
 	}
-	r.leaving, r.ended = still, r.running()
+	r.leaving, r.ended = still, max(1, r.running())
 }
 
 // Coming returns how many expected bytes are still to become free, while so many are.
@@ -165,6 +165,13 @@ func (r *Room) coming(free int64) int64 {
 	}
 	r.expected = 0
 	return 0
+}
+
+// Settles reports whether removed files may still become free, or did so a moment ago.
+func (r *Room) Settles() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.leaving) > 0 || r.ended > 0 && r.running()-r.ended < roomSettles
 }
 
 // Offered returns how much of what is kept may be offered, with what is still to become free.

@@ -17,6 +17,9 @@ func TestRoomExpects(t *testing.T) {
 		}
 	}
 	offered(100, 10, 100)
+	if r.Settles() {
+		t.Error("nothing was removed")
+	}
 	r.Leaves("a", 40, 10)
 	r.Leaves("b", 20, 10)
 	offered(40, 10, 100)
@@ -27,7 +30,13 @@ func TestRoomExpects(t *testing.T) {
 	offered(40, 30, 80) // in the background
 	clock += time.Minute - 1
 	offered(40, 55, 55)
+	if !r.Settles() {
+		t.Error("it is free for good")
+	}
 	clock++
+	if r.Settles() {
+		t.Error("nothing comes any more")
+	}
 	offered(40, 55, 25) // 15 are missing
 	clock += 10*time.Minute - 1
 	offered(40, 55, 25)
