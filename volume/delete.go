@@ -14,7 +14,8 @@ import (
 )
 
 // Delete deletes the volume: its name and its allocation are free at once, and the next
-// Purge removes its data, unless the data is kept for Undelete. It does nothing if the volume is gone, so callers may retry.
+// Purge removes its data, unless the data is kept for Undelete. It does nothing if the volume is gone,
+// so callers may retry.
 //
 // With an ErrNotReady the directory may be in the trash. The deletion goes no further then:
 // the volume is set aside until Delete is called again, or Restore.

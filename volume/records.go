@@ -42,7 +42,8 @@ func (p *Pool) dropGone(c *call, name string) error {
 // load reads all records into memory, and removes those without content. It replaces all
 // notes with the given ones.
 func (p *Pool) load(c *call, notes []string) error {
-	all, err := record.Load(record.Dirs{Base: c.Base, Records: c.Records, Trash: c.Trash, Kept: c.Kept(), Progress: c.Progress})
+	all, err := record.Load(record.Dirs{Base: c.Base, Records: c.Records, Trash: c.Trash, Kept: c.Kept(),
+		Progress: c.Progress})
 	if err != nil {
 		return err
 	}

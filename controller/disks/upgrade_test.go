@@ -17,8 +17,7 @@ import (
 // earlier is a PV as an earlier version made it, and its disk as this version finds it.
 type earlier struct {
 	marks map[string]string // annotations in place of those of this version
-	path  string
-	owned bool // by the Node
+	owned bool              // by the Node
 	disk  disk.Device
 	// after is the disk after a boot.
 	after disk.Device

@@ -140,7 +140,7 @@ func drawPools(w *World) (pools []string) {
 	b := pick(w, []string{"b=/b+claim", "b=/b+claim", "b=/z+claim", "b=/b", ""})
 	c := pick(w, []string{"", "", "c=/b+claim", "c=/c+claim", "c=/c"})
 	for _, p := range []string{a, b, c} {
-		if p != "" && !(strings.HasPrefix(c, "c=/b") && strings.HasPrefix(b, "b=/b") && p == c) {
+		if p != "" && (!strings.HasPrefix(c, "c=/b") || !strings.HasPrefix(b, "b=/b") || p != c) {
 			pools = append(pools, p)
 		}
 	}

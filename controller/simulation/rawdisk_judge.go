@@ -163,7 +163,7 @@ func (r *rawDisks) twice(v *rawPV) {
 		return v.node.Place(v.path).Disk != nil && (v.phase == corev1.VolumeBound || !v.deleted && v.phase != corev1.VolumeReleased && v.phase != corev1.VolumeFailed)
 	}
 	for _, o := range r.pvs {
-		if o != v && offered(o) && offered(v) && o.place.Overlaps(v.place) && !(o.strayed() || v.strayed()) {
+		if o != v && offered(o) && offered(v) && o.place.Overlaps(v.place) && !o.strayed() && !v.strayed() {
 			how := ""
 			if v.place.Disk.OfSlot() {
 				how = "; its ID is that of the slot"
@@ -200,7 +200,7 @@ func (r *rawDisks) wrote(x devices.Write) {
 	for _, v := range r.pvs {
 		released := v.phase == corev1.VolumeReleased && v.place.Disk == x.Disk
 		v.partly = v.partly || released
-		refused = refused && !(released && v.bound.Sub(at) < tookLong) // the host wrote to the disk of a claim, or a moment before
+		refused = refused && (!released || v.bound.Sub(at) >= tookLong) // or the host wrote to the disk of a claim
 	}
 	for _, m := range x.Lost {
 		c := r.claims[types.UID(strings.TrimPrefix(m.Owner, claimOwner))]
@@ -226,7 +226,7 @@ func (r *rawDisks) wrote(x devices.Write) {
 
 // first judges what lies on a disk when a claim's pod first starts.
 func (r *rawDisks) first(v *rawPV, c *rawClaim, at devices.Place) {
-	if c.disk != nil || v.reused && !(v.partly && v.seen) || !v.node.quiet(tookLong) && at.Disk != v.place.Disk {
+	if c.disk != nil || v.reused && (!v.partly || !v.seen) || !v.node.quiet(tookLong) && at.Disk != v.place.Disk {
 		return // names swapped, and the agent has not withdrawn the PV yet
 	}
 	for _, m := range at.Disk.Marks() {

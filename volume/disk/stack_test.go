@@ -95,10 +95,10 @@ type fakeFile struct {
 }
 
 func (f fakeFile) Backing() (Number, error) {
-	switch {
-	case f.backing == "broken":
+	switch f.backing {
+	case "broken":
 		return Number{}, unix.EIO
-	case f.backing == "":
+	case "":
 		return Number{}, ErrNotADevice
 	}
 	return f.f.names[f.backing], nil

@@ -113,7 +113,8 @@ func read(s Setting) (*reading, error) {
 func (r *reading) fill(c *bounded.Call, d *pooldir.Dir, s Setting) error {
 	r.Pool = Pool{Name: s.Name, Path: s.Path, ID: d.ID.ID, Created: d.ID.Created, Held: d.Held(), Holder: d.Holder(),
 		Reserve: s.Reserve}
-	all, err := record.Load(record.Dirs{Base: d.Base, Records: d.Records, Trash: d.Trash, Kept: d.Kept(), Progress: c.Progress})
+	all, err := record.Load(record.Dirs{Base: d.Base, Records: d.Records, Trash: d.Trash, Kept: d.Kept(),
+		Progress: c.Progress})
 	if err != nil {
 		return err
 	}

@@ -166,7 +166,8 @@ func (d *Dir) openToRead(path string) (err error) {
 	if d.ID.ID == "" {
 		return fmt.Errorf("%w: the directory is no pool; the path is wrong, or its disk is not mounted", fault.ErrNotReady)
 	}
-	for name, fd := range map[string]*int{RecordsName: &d.Records, StagingName: &d.Staging, TrashName: &d.Trash, KeptName: &d.kept} {
+	all := map[string]*int{RecordsName: &d.Records, StagingName: &d.Staging, TrashName: &d.Trash, KeptName: &d.kept}
+	for name, fd := range all {
 		if *fd, err = openDir(d.Private, name); err != nil {
 			return err
 		}

@@ -186,7 +186,7 @@ func (x *Index) Bytes() (sum int64, volumes int) {
 	defer x.mu.Unlock()
 	for _, e := range x.entries {
 		if !e.taken && e.Why == "" {
-			sum, volumes = sum+e.Kept.Bytes, volumes+1
+			sum, volumes = sum+e.Bytes, volumes+1
 		}
 	}
 	return sum, volumes

@@ -15,7 +15,7 @@ func Victims(all []Kept, need int64, inodes bool) (victims []Kept) {
 	for need > 0 || inodes && len(victims) == 0 {
 		var next *Kept
 		for i, k := range all {
-			if gone[k.ID] || k.Bytes == 0 && !(inodes && len(victims) == 0) {
+			if gone[k.ID] || k.Bytes == 0 && (!inodes || len(victims) > 0) {
 				continue
 			}
 			if next == nil || before(sums, k, *next) {

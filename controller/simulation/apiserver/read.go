@@ -143,7 +143,7 @@ func (c *call) selector() (func(*stored) bool, error) {
 		if c.eventsV1() {
 			wanted[i].Field = strings.Replace(r.Field, "regarding.", "involvedObject.", 1)
 		}
-		if r.Field != "metadata.name" && !(r.Field == "metadata.namespace" && c.table.has(Namespaced)) &&
+		if r.Field != "metadata.name" && (r.Field != "metadata.namespace" || !c.table.has(Namespaced)) &&
 			!slices.Contains(strings.Fields(selectable[c.table.Name]), wanted[i].Field) {
 			return nil, bad("field label not supported: %s", r.Field)
 		}
