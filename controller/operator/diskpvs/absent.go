@@ -78,7 +78,7 @@ func (r *Reconciler) handle(ctx context.Context, name string, agent bool) error 
 	}
 	h, ok := identity.DiskHome(pv)
 	if !ok {
-		return nil
+		return r.reportHashed(ctx, pv, h)
 	}
 	f := identity.NodeFacts{PV: pv.Name, Home: h, Agent: agent, Waited: true}
 	if f.ThisCluster, err = r.thisCluster(ctx); err != nil {
@@ -108,6 +108,19 @@ func (r *Reconciler) handle(ctx context.Context, name string, agent bool) error 
 		fmt.Sprintf("the PV is withdrawn: node %s does not exist any more, and no claim had the disk. It is "+
 			"offered again if the node comes back", h.Node))
 	return live.IgnoreMoved(r.Live.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, live.Unchanged(pv)))
+}
+
+// reportHashed reports a PV of a Node whose name is too long for a label: it is known by a hash, and by the
+// hostname. It does nothing if a Node has that hostname, or if the PV has no such label.
+func (r *Reconciler) reportHashed(ctx context.Context, pv *corev1.PersistentVolume, h identity.Home) error {
+	if h.Node == "" {
+		return nil
+	}
+	if at, err := live.NodeWithHostname(ctx, r.Live, h.Hostname); at != "" || err != nil {
+		return err
+	}
+	return r.report(ctx, pv, fmt.Sprintf("no Node has a name with the hash %s and the hostname %q, so the node of this PV "+
+		"does not exist any more. Its name is too long for a label, so the operator does not withdraw the PV", h.Node, h.Hostname))
 }
 
 // report records on the PV, and on its claim, why the disk cannot be used, and the commands that give

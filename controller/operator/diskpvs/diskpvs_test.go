@@ -200,9 +200,6 @@ func TestReconcile(t *testing.T) {
 		{"the Node came back since", nil, exists, nil},
 		{"another Node came since", nil, again, nil},
 		{"its agent is ready since", nil, func(s *scene) { s.answers(corev1.ConditionTrue) }, nil},
-		{"a name that is too long for a label", func(s *scene) {
-			s.pv.Labels = map[string]string{contract.LabelDiskOlder: contract.LabelValue(strings.Repeat("n", 64))}
-		}, nil, nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := newScene()
@@ -217,6 +214,37 @@ func TestReconcile(t *testing.T) {
 				t.Errorf("written %q, want %q", got, row.want)
 			}
 		})
+	}
+}
+
+// TestLongNodeName has a Node whose name is too long for a label, which has a hash of it.
+func TestLongNodeName(t *testing.T) {
+	name := strings.Repeat("n", 64)
+	label := contract.LabelValue(name)
+	const pv = "local-node-01-a"
+	for _, row := range []struct {
+		name  string
+		spoil func(*scene)
+		want  []string
+	}{
+		{"it exists", func(s *scene) { s.node = newNode(name, "one", "h"); delete(s.pv.Annotations, contract.AnnCluster) },
+			[]string{fmt.Sprintf(`patch %s {"metadata":{"annotations":{%q:"c"},"resourceVersion":"1","uid":%q}}`, pv, contract.AnnCluster, pv)}},
+		{"absent", func(*scene) {}, []string{"event VolumeNodeGone " + pv}},
+		{"absent, Bound", func(s *scene) { s.bound(corev1.VolumeBound) }, []string{"event VolumeNodeGone data", "event VolumeNodeGone " + pv}},
+		{"absent for a moment", func(s *scene) { s.waited = 0 }, nil},
+		{"another Node has the hostname", func(s *scene) { s.third = newNode("node-03", "three", "node-01") }, nil},
+	} {
+		s := newScene()
+		s.pv.Labels = map[string]string{contract.LabelDisk: label, contract.LabelDiskOlder: label}
+		row.spoil(s)
+		r, api := s.reconciler(t, nil)
+		r.absent[label] = r.absent["node-01"]
+		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: label}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := writes(api.Actions()); !slices.Equal(got, row.want) {
+			t.Errorf("%s: written %q, want %q", row.name, got, row.want)
+		}
 	}
 }
 

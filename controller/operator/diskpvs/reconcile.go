@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -105,15 +106,34 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: min(next, checkInterval)}, errors.Join(append(failed, err)...)
 }
 
-// cachedNode returns the metadata of the Node of that name, nil if there is none.
-func (r *Reconciler) cachedNode(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
+// cachedNode returns the metadata of the Node whose PVs have that label, nil if there is none. The label
+// is the Node's name, or a hash of it.
+func (r *Reconciler) cachedNode(ctx context.Context, label string) (*metav1.PartialObjectMetadata, error) {
+	if strings.HasPrefix(label, contract.HashedLabel) {
+		return r.hashedNode(ctx, label)
+	}
 	node := &metav1.PartialObjectMetadata{}
 	node.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
-	switch err := r.Cache.Get(ctx, types.NamespacedName{Name: name}, node); {
+	switch err := r.Cache.Get(ctx, types.NamespacedName{Name: label}, node); {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("read node %s: %w", name, err)
+		return nil, fmt.Errorf("read node %s: %w", label, err)
 	}
 	return node, nil
+}
+
+// hashedNode is cachedNode for the label of a name that is too long for one.
+func (r *Reconciler) hashedNode(ctx context.Context, label string) (*metav1.PartialObjectMetadata, error) {
+	var nodes metav1.PartialObjectMetadataList
+	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+	if err := r.Cache.List(ctx, &nodes); err != nil {
+		return nil, fmt.Errorf("list nodes for the label %s: %w", label, err)
+	}
+	for i := range nodes.Items {
+		if contract.LabelValue(nodes.Items[i].Name) == label {
+			return &nodes.Items[i], nil
+		}
+	}
+	return nil, nil
 }
