@@ -46,8 +46,7 @@ func runRecover(ctx context.Context, args []string, out io.Writer) error {
 	c := recoverCommand{out: out}
 	flags := pflag.NewFlagSet("recover", pflag.ContinueOnError)
 	flags.StringVar(&c.address, "http-address", settings.AgentAddress, "address of the agent")
-	flags.StringVar(&c.FromCluster, "from-cluster", "", "UID of the lost cluster, whose volumes are made here")
-	flags.StringVar(&c.ToNamespace, "to-namespace", "", "namespace of the claims, in place of the recorded one")
+	c.AddFlags(flags)
 	format, err := parse(flags, recoverHelp, args, out, "table", "json", "yaml")
 	switch {
 	case err != nil || format == "":

@@ -53,8 +53,7 @@ func runTrash(ctx context.Context, args []string, out io.Writer) error {
 	flags.StringVar(&c.address, "http-address", settings.AgentAddress, "address of the agent")
 	flags.StringVar(&c.namespace, "namespace", "", "remove: those whose claim was in this namespace")
 	flags.BoolVar(&c.all, "all", false, "remove: all that are kept")
-	flags.StringVar(&c.FromCluster, "from-cluster", "", "plan, undelete: UID of the lost cluster, whose volume comes back here")
-	flags.StringVar(&c.ToNamespace, "to-namespace", "", "plan: namespace of the claim, in place of the recorded one")
+	c.AddFlags(flags)
 	var err error
 	if c.format, err = parse(flags, trashHelp, args, out, "table", "json"); err != nil || c.format == "" {
 		return err
@@ -94,8 +93,8 @@ func (c trashCommand) namesWhat(arguments int) bool {
 
 // deleted are the deleted volumes of a node.
 type deleted struct {
-	Kept  []agentrecovery.Kept `json:"kept"`
-	Going []going              `json:"going"`
+	Kept  []recovery.Kept `json:"kept"`
+	Going []going         `json:"going"`
 }
 
 // going is a deleted volume that is not kept.

@@ -22,14 +22,14 @@ import (
 
 // undeleter answers as the agent of the container does.
 type undeleter struct {
-	kept  []agentrecovery.Kept
+	kept  []recovery.Kept
 	asked []orphans.Named
 	from  string // the cluster that the last request named
 	err   error  // about the volume that fails
 	fails string
 }
 
-func (u *undeleter) List(context.Context) ([]agentrecovery.Kept, error) { return u.kept, nil }
+func (u *undeleter) List(context.Context) ([]recovery.Kept, error) { return u.kept, nil }
 
 func (u *undeleter) Plan(_ context.Context, r agentrecovery.Request) (recovery.Volume, error) {
 	u.asked, u.from = append(u.asked, r.Named), r.FromCluster
@@ -88,7 +88,7 @@ func TestTrashCommand(t *testing.T) {
 	clean(t)
 	dir, named := keptPool(t, "shop/orders", "shop/data", "other/logs")
 	t.Setenv("DATADIR", `[{"name":"a","path":"`+dir+`"}]`)
-	u := &undeleter{fails: named[1].Trash, kept: []agentrecovery.Kept{{Pool: dir, ID: named[0].Trash, Name: "pvc-orders", Namespace: "shop", Claim: "orders",
+	u := &undeleter{fails: named[1].Trash, kept: []recovery.Kept{{Pool: dir, ID: named[0].Trash, Name: "pvc-orders", Namespace: "shop", Claim: "orders",
 		Bytes: 1 << 20, Deleted: time.Unix(0, 0).UTC(), Until: time.Unix(3600, 0).UTC(), NotOffered: "mind the gap\nkept"}}}
 	server := httptest.NewServer(agent.WithTrash(u, http.NotFoundHandler()))
 	defer server.Close()

@@ -20,7 +20,7 @@ const (
 
 // Trash is what WithTrash needs of the deleted volumes of a node.
 type Trash interface {
-	List(context.Context) ([]recovery.Kept, error)
+	List(context.Context) ([]kuberecovery.Kept, error)
 	Plan(context.Context, recovery.Request) (kuberecovery.Volume, error)
 	Undelete(context.Context, recovery.Request) (recovery.Undeleted, error)
 	Remove(context.Context, orphans.Named) error

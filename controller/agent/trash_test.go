@@ -22,7 +22,7 @@ type fakeTrash struct {
 func (f *fakeTrash) did(what string, n orphans.Named, o kuberecovery.Options) {
 	f.asked = append(f.asked, strings.Join([]string{what, n.Pool, n.Name, n.Trash, o.FromCluster}, " "))
 }
-func (f *fakeTrash) List(context.Context) ([]recovery.Kept, error) {
+func (f *fakeTrash) List(context.Context) ([]kuberecovery.Kept, error) {
 	f.did("list", orphans.Named{}, kuberecovery.Options{})
 	return nil, f.err
 }

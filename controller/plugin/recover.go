@@ -61,10 +61,7 @@ func (s *session) recoverCommand() *cobra.Command {
 	flags.StringVar(&f.node, "node", "", "recover those of this node")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print the plan, and write nothing")
 	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
-	flags.StringVar(&f.FromCluster, "from-cluster", "", "UID of the lost cluster, whose volumes are made here; "+
-		"the plan has it")
-	flags.StringVar(&f.ToNamespace, "to-namespace", "", "namespace of the claims, in place of the recorded one, "+
-		"which -n names")
+	f.AddFlags(flags)
 	return c
 }
 

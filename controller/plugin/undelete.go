@@ -45,8 +45,7 @@ func (s *session) undeleteCommand() *cobra.Command {
 	flags := c.Flags()
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print the plan, and write nothing")
 	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
-	flags.StringVar(&f.FromCluster, "from-cluster", "", "UID of the lost cluster, in which the volume was deleted; the plan has it")
-	flags.StringVar(&f.ToNamespace, "to-namespace", "", "namespace of the new claim, in place of the recorded one")
+	f.AddFlags(flags)
 	return c
 }
 
@@ -114,7 +113,7 @@ func (s *session) bringBack(ctx context.Context, asker agents.Asker, r *recovery
 // keptVolume is a deleted volume that an agent keeps.
 type keptVolume struct {
 	agent cluster.Agent
-	agents.Kept
+	kuberecovery.Kept
 }
 
 func (k keptVolume) handle() string { return k.agent.Node + "/" + k.ID }
@@ -151,7 +150,7 @@ func (s *session) means(target, handle, namespace, claim, pv, name string) bool 
 func (s *session) generations(found []keptVolume, missing []Missing) error {
 	p := printed{table: &view.Table{Columns: view.Columns("NODE/ID", "NAMESPACE", "CLAIM", "SIZE>", "CREATED>", "DELETED>",
 		"+PV", "+POOL", "?WHY")}}
-	l := List[agents.Kept]{Missing: missing}
+	l := List[kuberecovery.Kept]{Missing: missing}
 	for _, k := range found {
 		l.Items = append(l.Items, k.Kept)
 		p.table.Add(k.handle(), k.Namespace, k.Claim, contract.Size(k.Bytes), ago(k.Created), ago(k.Deleted), k.PV, k.Pool,

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/recovery"
-	"kubevirt.io/hostpath-provisioner/controller/plugin/agents"
 	scene "kubevirt.io/hostpath-provisioner/controller/plugin/plugintest"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -21,7 +20,7 @@ import (
 // agents got.
 type trash struct {
 	*scene.Cluster
-	kept []agents.Kept // of node-01
+	kept []recovery.Kept // of node-01
 	plan recovery.Volume
 
 	mu  sync.Mutex
@@ -37,7 +36,7 @@ func undeleting() *trash {
 	t.Prints["agent-node-01 recover"] = scene.JSON(recovery.Plan{Version: 1, Node: "node-01"})
 	t.plan = had.Volumes[0]
 	t.plan.Cluster, t.plan.Kept, t.plan.PVUID, t.plan.Notes = "here", "ID1", "its PV", nil
-	t.kept = []agents.Kept{
+	t.kept = []recovery.Kept{
 		{Pool: "/var/hpvolumes", PoolUUID: "pool", ID: "ID1", Name: "pvc-7", PV: "pvc-7", Namespace: "shop", Claim: "orders", Bytes: gib, Created: ago(9), Deleted: ago(1)},
 		{Pool: "/var/hpvolumes", PoolUUID: "pool", ID: "ID8", Name: "pvc-8", PV: "pvc-8", Namespace: "shop", Claim: "other", Bytes: gib, Created: ago(9), Deleted: ago(2)},
 	}
@@ -56,7 +55,7 @@ func (t *trash) run(pod string, command []string) scene.Answer {
 	case strings.HasPrefix(words, "trash undelete "):
 		return scene.Answer{Err: "name pvc-7 is in use", Code: 1}
 	case words == "trash -o json" && t.Prints[pod+" trash"].Code == 0:
-		all := map[string]any{"kept": []agents.Kept{}, "going": []string{}}
+		all := map[string]any{"kept": []recovery.Kept{}, "going": []string{}}
 		if pod == "agent-node-01" {
 			all["kept"] = t.kept
 		}

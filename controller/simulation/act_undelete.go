@@ -76,7 +76,7 @@ func (w *World) aKeptClaim() []string {
 	return []string{pick(w, sorted(names))}
 }
 
-func (w *World) keptOn(n *node) []agentrecovery.Kept {
+func (w *World) keptOn(n *node) []kuberecovery.Kept {
 	if !n.runs() || n.agent.agent == nil {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (w *World) keptOn(n *node) []agentrecovery.Kept {
 
 // undelete does what kubectl hpp undelete --yes does with the volume of the claim that was deleted last.
 func (w *World) undelete(claim string, killed bool) bool {
-	var last agentrecovery.Kept
+	var last kuberecovery.Kept
 	var on *node
 	for _, n := range w.nodes {
 		for _, k := range w.keptOn(n) {

@@ -17,24 +17,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// Kept describes a deleted volume that a pool keeps.
-type Kept struct {
-	Pool      string    `json:"pool"` // the path
-	PoolUUID  string    `json:"poolUUID"`
-	ID        string    `json:"id"`
-	Name      string    `json:"name"`
-	PV        string    `json:"pv,omitempty"`
-	Namespace string    `json:"namespace,omitempty"` // of the former claim
-	Claim     string    `json:"claim,omitempty"`
-	Bytes     int64     `json:"bytes,omitempty"`
-	Created   time.Time `json:"created"`
-	Deleted   time.Time `json:"deleted,omitzero"`
-	// Until is when it may go, if agents of the node run until then.
-	Until time.Time `json:"until,omitzero"`
-	// NotOffered is why it cannot be undeleted; "" if the record does not rule that out.
-	NotOffered string `json:"notOffered,omitempty"`
-}
-
 // Undeleter lists the deleted volumes of a node that its pools keep, brings one back, and removes some
 // before their time.
 type Undeleter struct {
@@ -46,15 +28,15 @@ type Undeleter struct {
 }
 
 // List returns what all pools keep. It omits pools that are not offered.
-func (k *Undeleter) List(context.Context) ([]Kept, error) {
-	all := []Kept{}
+func (k *Undeleter) List(context.Context) ([]recovery.Kept, error) {
+	all := []recovery.Kept{}
 	for _, pool := range k.Pools.All() {
 		if pool.NotOffered() != "" {
 			continue
 		}
 		for _, e := range pool.Kept() {
 			r := e.Record
-			all = append(all, Kept{Pool: pool.Path(), PoolUUID: pool.ID(), ID: e.ID, Name: r.Name, PV: r.PV,
+			all = append(all, recovery.Kept{Pool: pool.Path(), PoolUUID: pool.ID(), ID: e.ID, Name: r.Name, PV: r.PV,
 				Namespace: r.Owner.Namespace, Claim: r.Owner.Name, Bytes: r.Bytes, Created: r.Created, Deleted: e.Since,
 				Until: time.Now().Add(max(0, e.For-e.Age)).UTC().Truncate(time.Second), NotOffered: e.Why})
 		}

@@ -5,6 +5,7 @@ import (
 	"path"
 	"time"
 
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
@@ -28,6 +29,24 @@ type Options struct {
 	FromCluster string `json:"fromCluster,omitempty"`
 	// ToNamespace gets the claims in place of the recorded namespace.
 	ToNamespace string `json:"toNamespace,omitempty"`
+}
+
+// AddFlags adds the flags of the options to a command.
+func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.FromCluster, "from-cluster", "", "UID of the lost cluster whose volumes are meant; the plan has it")
+	flags.StringVar(&o.ToNamespace, "to-namespace", "", "namespace of the claims, in place of the recorded one")
+}
+
+// Args returns the arguments by which a command with these flags gets the same options.
+func (o Options) Args() []string {
+	var args []string
+	if o.FromCluster != "" {
+		args = append(args, "--from-cluster="+o.FromCluster)
+	}
+	if o.ToNamespace != "" {
+		args = append(args, "--to-namespace="+o.ToNamespace)
+	}
+	return args
 }
 
 // Target returns the namespace of the volume's claim.

@@ -17,7 +17,7 @@ type Planned struct {
 
 // Plans asks each node agent for the plan by which its volumes are recovered.
 func (a Asker) Plans(ctx context.Context, of []cluster.Agent, o recovery.Options) []Planned {
-	command := withOptions(o, "recover", "-o", "json")
+	command := append([]string{"recover", "-o", "json"}, o.Args()...)
 	var all []Planned
 	for _, answer := range a.Ask(ctx, processes(of, cluster.NodeAgent), command...) {
 		p := Planned{Agent: answer.Agent, Problem: answer.Problem}
