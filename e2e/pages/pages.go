@@ -1,7 +1,7 @@
 // Package pages reads the commands of the documentation, so that tests can run them.
 //
 // A block of a page is a fenced block of the language sh, or an indented one. Its lines that begin
-// as commands do are commands; the others are output. Whoever writes a command on a page has it
+// as commands do are commands. In an indented block the others are output; a fenced one has none. Whoever writes a command on a page has it
 // run: by TestPages of package nodes, or by the test or demo that Elsewhere names.
 package pages
 
@@ -61,15 +61,31 @@ type Command struct {
 	Text string
 }
 
+// programs are the first words of commands. In a block of the language sh each command begins with one of them, an assignment
+// or a comment; in an indented block every other line is output.
+var programs = strings.Fields(`
+	kubectl helm oc kustomize flux argocd velero kind k3d minikube k3s ctr crictl docker podman
+	make go git for while if until cat cp mv rm ls cd mkdir sed diff jq curl sudo echo printf tee sh timeout test
+	dd df du sync stat truncate fallocate tar restic fio sha256sum find cmp
+	mount umount losetup findmnt lsblk blkid wipefs udevadm fsfreeze dmsetup mdadm cryptsetup systemctl journalctl
+	btrfs tune2fs xfs_quota xfs_growfs repquota chattr lsattr chown chmod setfacl getfacl setfattr getfattr
+	qemu-img qemu-system-x86_64 virtctl
+	psql postgres initdb pg_ctl pg_ctlcluster pg_createcluster pg_basebackup pg_dump etcd etcdctl
+	cosign oras apt-get`)
+
 // begins matches the first line of a command.
-var begins = regexp.MustCompile(`^(kubectl|helm|oc|make|sed|for|[A-Za-z]+=)(\s|$|\S)`)
+var begins = regexp.MustCompile(`^((` + strings.Join(programs, "|") + `|mkfs(\.[a-z0-9]+)?)(\s|$)|[A-Za-z_]+=)`)
+
+// heredoc matches a command whose input is the lines up to a word.
+var heredoc = regexp.MustCompile(`<<-?'?([A-Z]+)'?`)
 
 var assignment = regexp.MustCompile(`^[A-Za-z]+=\S`)
 
 // Sets reports whether the command sets a variable that those after it use.
 func (c Command) Sets() bool { return assignment.MatchString(c.Text) }
 
-// Commands returns the commands of a page. The error names a command that has no end.
+// Commands returns the commands of a page. The error names a command that has no end, and a line of a block of the language sh
+// that begins as no command does.
 func Commands(text string) (all []Command, err error) {
 	fence, open := "", false
 	for i, line := range strings.Split(text, "\n") {
@@ -91,6 +107,9 @@ func Commands(text string) (all []Command, err error) {
 		case (fence == "sh" || indented) && begins.MatchString(trimmed):
 			all = append(all, Command{Line: i + 1, Text: trimmed})
 			open = unfinished(trimmed)
+		case fence == "sh" && trimmed != "" && !strings.HasPrefix(trimmed, "#"):
+			return nil, fmt.Errorf("line %d: %q begins as no command does: add its first word to programs, or move the output to "+
+				"a block of another language", i+1, trimmed)
 		}
 	}
 	if open {
@@ -101,6 +120,9 @@ func Commands(text string) (all []Command, err error) {
 
 // unfinished reports whether a command goes on in the next line.
 func unfinished(text string) bool {
+	if m := heredoc.FindStringSubmatch(text); m != nil {
+		return !strings.HasSuffix(text, "\n"+m[1])
+	}
 	if before, _, commented := strings.Cut(text, " #"); commented && strings.Count(before, "'")%2 == 0 {
 		text = before // a comment may have an apostrophe
 	}

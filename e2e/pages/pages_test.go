@@ -80,6 +80,27 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// A program that no one added would pass as output, and the page would be followed by no test.
+func TestUnknownPrograms(t *testing.T) {
+	for _, page := range []string{"```sh\nfrobnicate --now /dev/sdb\n```\n", "```sh\ncat <<END\na\nEND\nb\n```\n"} {
+		if got, err := Commands(page); err == nil {
+			t.Errorf("%q has the commands %+v", page, got)
+		}
+	}
+	for _, line := range []string{"restic backup .", "tar -cSf /b.tar .", "mkfs.xfs /dev/sdb", "chattr +C .", "fio job.fio", "A_B=1"} {
+		if got, err := Commands("    " + line + "\n"); err != nil || len(got) != 1 {
+			t.Errorf("%s: %+v, %v", line, got, err)
+		}
+	}
+	const here = "```sh\n# A file.\ncat >a <<END\nimages:\nEND\nformat: no\n```\n"
+	if _, err := Commands(strings.Replace(here, "format: no\n", "", 1)); err != nil {
+		t.Error(err)
+	}
+	if _, err := Commands(here); err == nil {
+		t.Error("format begins no command, although for does")
+	}
+}
+
 func TestFill(t *testing.T) {
 	values := map[string]string{"PV": "pvc-1", "POD": "agent-x", "shop": "ns", "volume.yaml": "/tmp/v.yaml", "NODE": "node-01"}
 	for text, want := range map[string]string{
