@@ -36,6 +36,7 @@ var Elsewhere = map[string]string{
 	"docs/operator.md":                    "make demo-operator, and TestOperator of nodes",
 	"docs/performance.md":                 "they measure for hours",
 	"docs/plugin.md":                      "they need users and groups: TestPlugin and TestPluginDoctor of nodes",
+	"docs/quotas.md":                      "they copy a disk image: TestDiskOverwrittenImage of volume",
 	"docs/raw-disks.md":                   "they wipe disks: make demo-disks, and TestDisks of nodes",
 	"docs/recover.md":                     "they need a cluster that lost its objects: TestRecover of nodes and make demo-recover",
 	"docs/release.md":                     "they make a release: TestTwoReleases of release",

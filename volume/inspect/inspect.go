@@ -139,6 +139,9 @@ func (r *reading) fill(c *bounded.Call, d *pooldir.Dir, s Setting) error {
 	if err := label(d, &r.Report); err != nil {
 		return err
 	}
+	if more := billed(c, d, support.Method, r.Volumes); more != "" {
+		r.Warnings = append(r.Warnings, more)
+	}
 	if r.Trash, err = trashEntries(d); err != nil {
 		return err
 	}

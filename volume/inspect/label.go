@@ -31,7 +31,6 @@ func label(d *pooldir.Dir, r *Report) error {
 // closedToContainers returns a warning of the volumes whose label keeps containers out, "" if there
 // are none. That is the label of files that were restored or moved by hand, as a rule.
 func closedToContainers(volumes []Volume) string {
-	const named = 3
 	var closed []string
 	for _, v := range volumes {
 		if v.Label != "" && !forContainers(v.Label) {
@@ -41,12 +40,8 @@ func closedToContainers(volumes []Volume) string {
 	if len(closed) == 0 {
 		return ""
 	}
-	names := strings.Join(closed[:min(named, len(closed))], ", ")
-	if more := len(closed) - named; more > 0 {
-		names += fmt.Sprintf(" and %d more", more)
-	}
 	return fmt.Sprintf("SELinux may keep containers out of volumes, whose type is not container_file_t: %s; "+
-		"label them with RELABEL=volumes of the systemd unit, or chcon -R -t container_file_t", names)
+		"label them with RELABEL=volumes of the systemd unit, or chcon -R -t container_file_t", listed(closed))
 }
 
 // forContainers reports whether the type of a label is one of the usual policies' for the files of

@@ -1,6 +1,7 @@
 package volumequota
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -107,6 +108,13 @@ func Usage(enforcer quota.Enforcer, base int, r record.Record) (quota.Usage, err
 	}
 	defer unix.Close(dir)
 	return enforcer.Usage(dir, r.QuotaID)
+}
+
+// Files returns the bytes of the blocks that the files of a volume have. Files that share blocks, as those of a snapshot in the
+// volume, each count theirs. The pace is called for each file; its error ends the walk.
+func Files(ctx context.Context, base int, name string, pace func(context.Context) error) (int64, error) {
+	size, err := tree.Measure(ctx, base, name, pace, nil)
+	return size.Bytes, err
 }
 
 // Meter is Usage for the accounting of space. It also checks that the directory has its recorded
