@@ -89,7 +89,8 @@ func (p *Pool) Adoptable(name string) (empty bool, err error) {
 // Bind records that a PV names the volume: the PV's name and reclaim policy, the claim if it
 // was not known, and the UID and the cluster of the binding. The volume is no orphan then.
 // Bind reports whether the record changed, and does nothing if the record has all of that.
-// The write is deferred to the next Purge, because the PV has the same content.
+// The write is deferred to the next Purge, because the PV has the same content. That of a clone is
+// not: a clone that no PV had is removed without a copy.
 //
 // The error is ErrNotFound if there is no volume, ErrConflict if the volume is another PV's
 // or another claim's.
@@ -111,7 +112,7 @@ func (p *Pool) Bind(name string, b Binding) (changed bool, err error) {
 		switch {
 		case bound == r:
 			return false, nil
-		case r.State == record.Ready && r.Orphan == (record.Orphan{}):
+		case r.State == record.Ready && r.Orphan == (record.Orphan{}) && r.Source == nil:
 			p.records.Defer(bound)
 			return true, nil
 		}

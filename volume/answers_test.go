@@ -42,6 +42,8 @@ func (o op) call(p *volume.Pool, limit record.QuotaPolicy) (answer string, err e
 			s.TrashRetention = keptSeconds
 		}
 		v, err = p.Create(s)
+	case "clone": // of the volume v
+		v, err = cloned(p, s)
 	case "bind", "bind and purge":
 		if _, err = p.Bind(o.name, binding(o.name)); err == nil && o.do != "bind" {
 			_, err = p.Purge(context.Background())
@@ -99,7 +101,7 @@ func (o op) call(p *volume.Pool, limit record.QuotaPolicy) (answer string, err e
 		deep := filepath.Join(dir, "a", "b")
 		return "", orErr(os.MkdirAll(deep, 0o755), func() error { return os.WriteFile(filepath.Join(deep, "data"), []byte("x"), 0o600) })
 	case "lose":
-		return "", os.Remove(dir)
+		return "", os.RemoveAll(dir)
 	case "set aside": // as a deletion whose caller has left; the pool notices when it is opened
 		r, _ := p.Cached(o.name)
 		return "", os.Rename(dir, filepath.Join(p.Path(), trash, r.Trash))
@@ -178,6 +180,7 @@ func orErr(err error, next func() error) error {
 type truth struct {
 	Record, Dir, Bound, Adopted, Orphan, Given bool
 	Claim                                      bool // the record has what PV and claim had
+	Copy, Whole                                bool // a clone; with all that the source has
 	Aside                                      bool // in the trash; comes back or goes
 	Keeps, Kept                                bool // is to be kept once it is deleted; it is
 	Bytes                                      int64
@@ -194,6 +197,8 @@ func (o op) after(t truth) truth {
 		t.Dir = true
 	case "create to keep":
 		t = truth{Record: true, Dir: true, Keeps: true, Bytes: o.bytes}
+	case "clone":
+		t = truth{Record: true, Dir: true, Copy: true, Whole: true, Bytes: o.bytes}
 	case "bind", "bind and purge":
 		t.Bound, t.Orphan = true, false
 	case "record claim and purge":
@@ -207,7 +212,7 @@ func (o op) after(t truth) truth {
 	case "mkdir":
 		t.Dir = true
 	case "lose":
-		t.Dir = false
+		t.Dir, t.Whole = false, false
 	case "set aside", "set aside to keep":
 		t.Dir, t.Aside = false, true
 	case "undelete":
@@ -266,13 +271,13 @@ func (a *account) asked(o op) {
 	a.were[o.name] = before
 	a.may[o.name] = append(slices.Clone(before), o.each(before)...)
 	for _, t := range before {
-		if o.do == "delete" && t.Dir || o.do == "restore" || o.do == "undelete" {
-			t.Dir, t.Aside = false, true
+		if o.do == "delete" && t.Dir || o.do == "restore" || o.do == "undelete" || o.do == "undo" && t.Copy {
+			t.Dir, t.Aside, t.Whole = false, true, false
 			a.may[o.name] = append(a.may[o.name], t)
 		}
 	}
 	// A lost volume is created again, empty: no pod had used it.
-	if o.do == "create" && slices.ContainsFunc(before, func(t truth) bool { return t.Record && !t.Dir }) {
+	if (o.do == "create" || o.do == "clone") && slices.ContainsFunc(before, func(t truth) bool { return t.Record && !t.Dir }) {
 		a.may[o.name] = append(a.may[o.name], truth{})
 	}
 }
@@ -403,6 +408,10 @@ func truthOf(p *volume.Pool, r record.Record, dir bool) truth {
 			there(filepath.Join(p.Path(), keptDir, cmp.Or(r.Returning, r.Trash))),
 		Bytes: r.Bytes, Orphan: r.Orphan.Why != "", Given: r.Owner.UID == nextUID,
 		Claim: r.Claim.Equal(describedClaim())}
+	if r.Source != nil {
+		data, _ := os.ReadFile(filepath.Join(p.Path(), r.Name, "a", "b", "data"))
+		t.Copy, t.Whole = true, string(data) == "x"
+	}
 	if r.Migration != nil {
 		t.Migration = r.Migration.Step
 	}

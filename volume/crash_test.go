@@ -42,6 +42,7 @@ var (
 	createW   = op{"create", "w", size}
 	beginV    = op{do: "begin migration", name: "v"}
 	adoptV    = op{"adopt to move", "v", size}
+	cloneC    = op{"clone", "c", size}
 	cutOverV  = op{do: "cut over", name: "v"}
 )
 
@@ -80,6 +81,13 @@ var scenes = []scene{
 	{name: "cut over", prepare: []op{createV, boundV, beginV}, call: cutOverV, least: 4},
 	{name: "finish migration", prepare: []op{createV, boundV, beginV, cutOverV}, call: op{do: "finish migration", name: "v"}, least: 4},
 	{name: "cancel migration", prepare: []op{createV, boundV, beginV}, call: op{do: "cancel migration", name: "v"}, least: 4},
+	{name: "clone", prepare: []op{createV, fillV, boundV}, call: cloneC, least: 12},
+	{name: "clone again what was lost", prepare: []op{createV, fillV, boundV, cloneC, purgeAll, {do: "lose", name: "c"}},
+		call: cloneC, least: 12},
+	{name: "undo a clone", prepare: []op{createV, fillV, boundV, cloneC}, call: op{do: "undo", name: "c"}, least: 3},
+	{name: "undo a written clone", prepare: []op{createV, fillV, boundV, cloneC, purgeAll}, call: op{do: "undo", name: "c"}, least: 3},
+	{name: "bind a clone", prepare: []op{createV, fillV, boundV, cloneC}, call: op{do: "bind", name: "c"}, least: 4},
+	{name: "delete a clone", prepare: []op{createV, fillV, boundV, cloneC, {do: "bind", name: "c"}}, call: op{do: "delete", name: "c"}, least: 3},
 	{name: "create beside a create", call: createV, beside: createW, least: 7},
 	{name: "expand beside a create", prepare: []op{createV}, call: expandV, beside: createW, least: 4},
 	{name: "delete beside a create", prepare: []op{createV, fillV}, call: deleteV, beside: createW, least: 3},

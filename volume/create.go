@@ -31,21 +31,32 @@ import (
 //     directory without a record, or by a bound volume whose directory is missing.
 func (p *Pool) Create(s Spec) (Volume, error) {
 	const op = "create volume"
-	if s.Bytes <= 0 {
-		return Volume{}, fault.Failed(op, s.Name, fmt.Errorf("%w: %d bytes requested; a volume has at least one",
-			ErrInvalid, s.Bytes))
+	err := p.checkSpec(s)
+	if err == nil && s.Source != nil {
+		err = fmt.Errorf("%w: it is to be a copy, which Clone makes", ErrInvalid)
 	}
-	if err := s.Mode.Check(); err != nil {
+	if err != nil {
 		return Volume{}, fault.Failed(op, s.Name, err)
-	}
-	if err := volumequota.Validate(s.Quota, s.Inodes); err != nil {
-		return Volume{}, fault.Failed(op, s.Name, err)
-	}
-	if most := p.config.TrashRetentionMax; s.TrashRetention > int64(most/time.Second) {
-		return Volume{}, fault.Failed(op, s.Name, fmt.Errorf("%w: it is to be kept for %s once it is deleted, and this node "+
-			"keeps deleted volumes for at most %s", ErrInvalid, time.Duration(s.TrashRetention)*time.Second, most))
 	}
 	return resultOf(p.withAnyVolume, op, s.Name, func(c *call) (Volume, error) { return p.create(c, s) })
+}
+
+// checkSpec returns ErrInvalid for a volume that no pool with this configuration can make.
+func (p *Pool) checkSpec(s Spec) error {
+	if s.Bytes <= 0 {
+		return fmt.Errorf("%w: %d bytes requested; a volume has at least one", ErrInvalid, s.Bytes)
+	}
+	if err := s.Mode.Check(); err != nil {
+		return err
+	}
+	if err := volumequota.Validate(s.Quota, s.Inodes); err != nil {
+		return err
+	}
+	if most := p.config.TrashRetentionMax; s.TrashRetention > int64(most/time.Second) {
+		return fmt.Errorf("%w: it is to be kept for %s once it is deleted, and this node keeps deleted volumes for at "+
+			"most %s", ErrInvalid, time.Duration(s.TrashRetention)*time.Second, most)
+	}
+	return nil
 }
 
 func (p *Pool) create(c *call, s Spec) (Volume, error) {
@@ -105,7 +116,7 @@ func (p *Pool) newRecord(s Spec, state record.State) record.Record {
 	return record.Record{
 		Version: record.Version, Name: s.Name, State: state, Bytes: s.Bytes, Owner: s.Owner, PV: s.PV,
 		ReclaimPolicy: s.ReclaimPolicy, Cluster: s.Cluster, Ephemeral: s.Ephemeral, Quota: s.Quota, Inodes: s.Inodes,
-		Mode: s.Mode, UID: s.UID, GID: s.GID, TrashRetention: s.TrashRetention,
+		Mode: s.Mode, UID: s.UID, GID: s.GID, TrashRetention: s.TrashRetention, Source: s.Source,
 		Created: created, Trash: rand.Text(),
 	}
 }
@@ -120,6 +131,9 @@ func (p *Pool) same(c *call, r record.Record, s Spec) (there bool, err error) {
 	}
 	if differ(r.PV, s.PV) {
 		return false, fmt.Errorf("%w: exists for PV %s, requested for PV %s", ErrConflict, r.PV, s.PV)
+	}
+	if !r.Source.Equal(s.Source) {
+		return false, fmt.Errorf("%w: exists as %s, requested as %s", ErrConflict, origin(r.Source), origin(s.Source))
 	}
 	if r.Ephemeral != s.Ephemeral {
 		return false, fmt.Errorf("%w: exists with ephemeral %v, requested with ephemeral %v", ErrConflict, r.Ephemeral,
@@ -144,6 +158,14 @@ func (p *Pool) same(c *call, r record.Record, s Spec) (there bool, err error) {
 			"restore the directory, or delete the volume", ErrConflict, r.PV)
 	}
 	return false, nil
+}
+
+// origin describes how a volume begins.
+func origin(s *record.Source) string {
+	if s == nil {
+		return "an empty volume"
+	}
+	return fmt.Sprintf("a copy of volume %s of claim %s", s.Volume, s.UID)
 }
 
 // differ compares two values, either of which may be unknown, that is, "".
@@ -191,11 +213,11 @@ func (p *Pool) place(c *call, name string) (placed bool, err error) {
 // the flush of the rename in place writes the rest.
 func (p *Pool) stage(c *call, r record.Record) (record.Record, error) {
 	p.step("create.mkdir")
-	err := c.quotas.MakeStaged(r)
+	err := c.quotas.MakeStaged(r.Name, r)
 	if errors.Is(err, unix.EEXIST) { // an earlier call could not roll it back
 		if err = p.unstage(c, r.Name); err == nil {
 			p.step("create.again")
-			err = c.quotas.MakeStaged(r)
+			err = c.quotas.MakeStaged(r.Name, r)
 		}
 	}
 	if err != nil {

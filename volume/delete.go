@@ -23,7 +23,11 @@ import (
 // The error is ErrInUse while anything is mounted on, in or from the volume, ErrMigrating
 // while its PV is being replaced, and ErrConflict if a directory without a record, or a file
 // or a link, has the name. With any error all data is kept.
+//
+// Delete ends a copy by Clone that is under way: the error is ErrCloning until that has ended. While a
+// clone of the volume is made, the error is ErrInUse.
 func (p *Pool) Delete(name string) error {
+	p.EndClone(name)
 	return p.DeleteIf(name, func(Volume) error { return nil })
 }
 
@@ -37,6 +41,9 @@ func (p *Pool) DeleteIf(name string, may func(Volume) error) error {
 			return absent(c, name)
 		}
 		if err := r.Migrating(); err != nil {
+			return err
+		}
+		if err := p.clones.unread(name); err != nil {
 			return err
 		}
 		v, err := p.found(c, r)
@@ -90,8 +97,8 @@ func (p *Pool) rollBackDelete(c *call, r record.Record) {
 
 // finishDelete moves a volume into the trash, or to the kept volumes, and its record beside it. It
 // omits the steps that were done before. The second step decides: before it the volume is set aside,
-// and nothing but a caller that still waits does it, except for an ephemeral volume, whose pod is
-// gone for good. A purge flushes it: until then a start finds the volume set aside, and the entry, or
+// and nothing but a caller that still waits does it, except for a volume that is of no use to
+// anyone. A purge flushes it: until then a start finds the volume set aside, and the entry, or
 // the record beside it, shows that a directory of that name is another one.
 func (p *Pool) finishDelete(c *call, r record.Record) error {
 	to, _, err := inTrash(c, r.Trash)
@@ -103,7 +110,7 @@ func (p *Pool) finishDelete(c *call, r record.Record) error {
 		return err
 	}
 	trashed := to >= 0
-	decided := !r.Aside || r.Ephemeral // no caller has to wait for it
+	decided := !r.Aside || r.Unused() // no caller has to wait for it
 	if !trashed {
 		to = c.Trash
 	}
@@ -188,11 +195,14 @@ func (p *Pool) moveRecord(c *call, r record.Record, to int) error {
 	return file.Remove(c.Records, r.Name)
 }
 
-// RollBack removes a volume that Create made and that has no PV, by rmdir(2), if there is one.
+// RollBack removes a volume that Create or Clone made and that has no PV, if there is one: an empty
+// one by rmdir(2), and a copy, which has no user yet, as Delete does, but it is never kept. It
+// ends a copy that is under way: the error is ErrCloning until that has ended.
 //
 // The error is ErrNotEmpty if the volume has files: it stays ready, and a person has to
 // decide. The error is ErrConflict if a PV uses it.
 func (p *Pool) RollBack(name string) error {
+	p.EndClone(name)
 	return p.withVolume("roll back volume", name, func(c *call) error {
 		r, ok := p.records.Get(name)
 		if !ok {
@@ -200,6 +210,12 @@ func (p *Pool) RollBack(name string) error {
 		}
 		if r.State == record.Bound {
 			return fmt.Errorf("%w: PV %s uses it", ErrConflict, r.PV)
+		}
+		if err := p.clones.unread(name); err != nil {
+			return err
+		}
+		if r.Source != nil {
+			return p.delete(c, r)
 		}
 		if err := c.CheckUnused(name); errors.Is(err, ErrNotFound) {
 			return p.drop(c, name)

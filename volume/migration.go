@@ -12,7 +12,7 @@ import (
 // another claim, return ErrMigrating. It checks the volume's directory and does not change it.
 //
 // The error is ErrNotFound if the volume or its directory is not there, ErrConflict or ErrInUse if
-// something else is in the directory's place, ErrConflict if no PV was seen yet, ErrMigrating if
+// something else is in the directory's place, ErrInUse while a clone of it is made, ErrConflict if no PV was seen yet, ErrMigrating if
 // the volume is being migrated already, ErrInvalid if the PVs are too long to be read again.
 func (p *Pool) BeginMigration(name string, m record.Migration) (record.Record, error) {
 	return resultOf(p.withVolume, "begin the migration of volume", name, func(c *call) (record.Record, error) {
@@ -22,6 +22,8 @@ func (p *Pool) BeginMigration(name string, m record.Migration) (record.Record, e
 			return r, ErrNotFound
 		case r.Migrating() != nil:
 			return r, ErrMigrating
+		case p.clones.unread(name) != nil:
+			return r, p.clones.unread(name)
 		case r.State != record.Bound || r.Ephemeral:
 			return r, fmt.Errorf("%w: no PV names it", ErrConflict)
 		}

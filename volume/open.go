@@ -137,6 +137,9 @@ func (p *Pool) withAnyVolume(op, name string, do func(*call) error) error {
 		if err := p.records.Damage(name); err != nil {
 			return err
 		}
+		if err := p.clones.running(name); err != nil {
+			return err
+		}
 		if err := p.recover(c, name); err != nil {
 			return err
 		}

@@ -104,6 +104,8 @@ type Pool struct {
 	ledger  *space.Ledger
 	quotas  *volumequota.Quotas
 
+	clones *cloneJobs
+
 	seen sync.Map // names of the volumes whose PV was seen since the pool was opened
 
 	mu           sync.Mutex              // guards the following fields
@@ -135,7 +137,7 @@ func New(c Config) (*Pool, error) {
 		c.Step = func(string) {}
 	}
 	p := &Pool{config: c, path: filepath.Join("/", c.Path), trash: trash.New(c.PurgeRate, c.Step),
-		kept: trash.NewIndex(c.Running), room: trash.NewRoom(c.Running)}
+		kept: trash.NewIndex(c.Running), room: trash.NewRoom(c.Running), clones: newCloneJobs()}
 	p.records = record.NewStore(p.left)
 	p.ledger = space.NewLedger(p.records, c.Reserve, c.Overcommit)
 	p.quotas = volumequota.New(volumequota.Config{

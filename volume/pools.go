@@ -161,6 +161,21 @@ func (s *Pools) Create(in *Pool, spec Spec) (Volume, error) {
 	return in.Create(spec)
 }
 
+// Clone makes a clone in a pool, as the pool's Clone does. The error is ErrConflict if another pool has
+// a volume of its name.
+func (s *Pools) Clone(in *Pool, spec CloneSpec) (Volume, error) {
+	if _, ok := in.CloneJob(spec.Name); ok { // it may take long, and the name is its own
+		return in.Clone(spec)
+	}
+	defer s.names.LockUnbounded(spec.Name)()
+	if other, _, err := s.Find(spec.Name); err == nil && other != in {
+		return Volume{}, fault.Failed("clone volume", spec.Name,
+			fmt.Errorf("%w: pool %s has a volume of this name, requested in pool %s",
+				ErrConflict, other.Name(), in.Name()))
+	}
+	return in.Clone(spec)
+}
+
 // Delete deletes a volume in the pool that has it, and returns that pool. It does nothing if
 // want is not nil and returns false for the volume.
 //

@@ -102,7 +102,8 @@ type Pinned struct {
 
 // Pin calls do with the volume and keeps it from being deleted or created meanwhile. Pin
 // a volume to mount it: then Delete finds the mount, or do is not called. do must not call
-// the pool. Pin waits for do without a bound.
+// the pool. Pin waits for do without a bound. It ends copies that are right only while nothing uses
+// the volume; see MakeWay.
 //
 // The error is ErrNotFound if the volume or its directory is not there, ErrConflict if a file or a
 // link is in the directory's place, ErrInUse if something is mounted over it, or that of do.
@@ -127,6 +128,7 @@ func (p *Pool) Pin(name string, do func(Pinned) error) error {
 		if err != nil {
 			return err
 		}
+		p.clones.yield(name)
 		return c.Callback(func() error {
 			return do(Pinned{Volume: p.volume(c, r, false), Dir: dir, MountedAt: points})
 		})

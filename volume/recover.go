@@ -3,6 +3,7 @@ package volume
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -118,12 +119,13 @@ func (p *Pool) sweep(dir int, name string, parent int) error {
 
 // Recover finishes or rolls back what neither the last start nor the call that began it
 // could, because the disk was full or failed for a moment: volumes with a record, and
-// directories in staging. No other call may ever name them. It waits for calls under way,
-// and does nothing if nothing is unfinished.
+// directories in staging. No other call may ever name them. It waits for calls under way, leaves
+// the jobs of Clone alone, and does nothing if nothing is unfinished.
 //
 // The joined errors have the volumes that are as before, and the reasons; ErrInUse is among
 // them if a deletion waits for an unmount.
 func (p *Pool) Recover() error {
+	p.clones.forget()
 	return p.withPoolInSteps("recover pool", p.path, func(c *call) error {
 		var errs []error
 		for _, r := range p.records.Unfinished() {
@@ -166,6 +168,8 @@ func stillOf(name string) string { return fmt.Sprintf("volume %s is still ", nam
 func (p *Pool) recover(c *call, name string) error {
 	r, ok := p.records.Get(name)
 	switch {
+	case p.clones.running(name) != nil: // its job finishes it, or gives it up
+		return nil
 	case ok && r.Returning != "":
 		return p.bringBack(c, r)
 	case ok && r.Aside:
@@ -179,9 +183,12 @@ func (p *Pool) recover(c *call, name string) error {
 }
 
 func (p *Pool) recoverCreating(c *call, r record.Record) error {
-	staged, err := file.Exists(c.Staging, r.Name)
+	staged, err := file.Exists(c.Staging, stagedName(r))
 	if err != nil {
 		return err
+	}
+	if staged && r.Source != nil {
+		return p.abandon(c, r)
 	}
 	if staged {
 		// The record goes first: a directory that another process creates meanwhile
@@ -225,6 +232,9 @@ func (p *Pool) recoverDeleting(c *call, r record.Record) error {
 	if err != nil {
 		return err
 	}
+	if to < 0 && r.Source != nil { // it was in staging: a directory of its name is another one
+		return p.abandon(c, r)
+	}
 	if to < 0 {
 		if err := c.CheckUnused(r.Name); err != nil && !errors.Is(err, ErrNotFound) {
 			return err
@@ -252,6 +262,9 @@ func (p *Pool) clearStaging(c *call) (left map[string]error, err error) {
 
 // unstageLeft does nothing for a volume that is being created or has to be recovered.
 func (p *Pool) unstageLeft(c *call, name string) error {
+	if strings.HasPrefix(name, stagedPrefix) {
+		return p.clearCopy(c, name)
+	}
 	unlock, err := p.names.Lock(c.Call, name)
 	if err != nil {
 		return err

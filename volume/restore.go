@@ -110,7 +110,7 @@ func (p *Pool) recoverAside(c *call, r record.Record) error {
 	switch {
 	case err != nil:
 		return err
-	case decided, entry && r.Ephemeral:
+	case decided, entry && r.Unused():
 		r.Aside = false
 		return p.finishDelete(c, r)
 	case !entry:

@@ -49,6 +49,10 @@ var (
 	ErrMigrating = fault.ErrMigrating
 	ErrSetAside  = fault.ErrSetAside
 	ErrDamaged   = fault.ErrDamaged
+	ErrCloning   = fault.ErrCloning
+	ErrSource    = fault.ErrSource
+	ErrUnshared  = fault.ErrUnshared
+	ErrYielded   = fault.ErrYielded
 )
 
 // CheckName returns an ErrInvalid unless name is 1 to 255 bytes of [A-Za-z0-9._-], no leading dot.

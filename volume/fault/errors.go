@@ -35,6 +35,16 @@ var (
 	// ErrSetAside is an ErrNotFound: a deletion moved the directory to the trash and was not
 	// finished. Delete finishes it, and Restore brings the volume back.
 	ErrSetAside = fmt.Errorf("%w: its deletion was begun and not finished", ErrNotFound)
+	// ErrCloning: the volume is being made as a copy of another one. Try again when that has ended.
+	ErrCloning = errors.New("volume is being copied")
+	// ErrSource: the volume that is to be copied cannot be copied as it is. Another sentinel beside
+	// it, such as ErrNotFound or ErrInUse, says which kind of obstacle it is.
+	ErrSource = errors.New("source cannot be copied")
+	// ErrUnshared is an ErrSource: the copy would have to write every byte, which was not permitted.
+	ErrUnshared = fmt.Errorf("%w: its blocks cannot be shared with a copy", ErrSource)
+	// ErrYielded: a copy ended because a pod began to use the source. A new one begins once the source
+	// is not in use.
+	ErrYielded = errors.New("a pod began to use the source")
 	// ErrDamaged: the record on disk cannot be understood.
 	ErrDamaged = errors.New("record is damaged")
 )

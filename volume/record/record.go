@@ -81,6 +81,9 @@ type Record struct {
 	// directory of that name in the trash was this volume, and no earlier or later one
 	// with the same name. Records of older programs have none until they are deleted.
 	Trash string `json:"trash,omitempty"`
+	// Source is the volume of which this one was made as a copy; nil for one that began empty. While
+	// the state is Creating, the copy may be incomplete. A Source is never changed.
+	Source *Source `json:"source,omitempty"`
 	// TrashRetention is for how many seconds the volume is kept once it is deleted, as its class
 	// asked at Create. 0 is the pool's default, and less than 0 is not at all.
 	TrashRetention int64 `json:"trashRetention,omitempty"`
@@ -105,6 +108,10 @@ func (r Record) InPlace() bool { return !r.InTrash() && (r.State == Ready || r.S
 
 // InTrash reports whether the directory is in the trash, and may come back.
 func (r Record) InTrash() bool { return r.Aside || r.Returning != "" }
+
+// Unused reports whether the volume is of no use to anyone once its deletion began: it is an inline
+// volume, whose pod is gone, or a copy that no PV ever named. The first Bind of a copy is flushed.
+func (r Record) Unused() bool { return r.Ephemeral || r.Source != nil && r.State != Bound }
 
 // NamesPV reports whether the volume is that of a PV of this name. If a sidecar did not pass the name
 // on, it is the volume's name, because the sidecar gives both the same name.
@@ -152,6 +159,8 @@ type Spec struct {
 	ReclaimPolicy string
 	// Ephemeral volumes are deleted with their pod; no PV ever names them.
 	Ephemeral bool
+	// Source is the volume that is copied; nil for a volume that begins empty.
+	Source *Source
 	// Quota decides about a pool that enforces no quotas. In any other, the kernel
 	// enforces Bytes unless this is QuotaNone.
 	Quota QuotaPolicy

@@ -55,12 +55,13 @@ func (d *Dir) Set(dir int, r record.Record) (id uint64, err error) {
 	return id, nil
 }
 
-// MakeStaged makes the directory of a new volume in staging, of the kind that its quota needs.
-func (d *Dir) MakeStaged(r record.Record) error {
+// MakeStaged makes the directory of a new volume in staging, under that name there, of the kind that
+// its quota needs.
+func (d *Dir) MakeStaged(name string, r record.Record) error {
 	if _, ok := d.wanted(r); ok {
-		return d.enforcer.Make(d.dir.Staging, r.Name)
+		return d.enforcer.Make(d.dir.Staging, name)
 	}
-	return unix.Mkdirat(d.dir.Staging, r.Name, 0o700)
+	return unix.Mkdirat(d.dir.Staging, name, 0o700)
 }
 
 // MakesSubvolume reports whether MakeStaged makes a btrfs subvolume. The flush after a rename of

@@ -1,0 +1,161 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/record"
+	"kubevirt.io/hostpath-provisioner/volume/tree"
+)
+
+// openSource checks the source of a clone under its lock, and returns a job that reads it: from then on
+// the source is not deleted. The caller closes the job.
+func (p *Pool) openSource(op string, s CloneSpec) (*cloneJob, error) {
+	type opened struct{ job *cloneJob }
+	o, err := resultOf(p.withSource, op, s.Source.Volume, func(c *call) (opened, error) {
+		r, err := p.sourceRecord(s)
+		if err != nil {
+			return opened{}, err
+		}
+		if err := s.fits(c, p, r); err != nil {
+			return opened{}, err
+		}
+		points, err := c.MountPoints(r.Name)
+		if err != nil {
+			return opened{}, err
+		}
+		fd, err := tree.OpenDir(c.Base, r.Name)
+		if err != nil {
+			return opened{}, fault.Path("open", r.Name, err)
+		}
+		j := newCloneJob(s, fd)
+		j.exclusive = len(points) == 0 && s.Consistency == ConsistencyCrash
+		j.oneFile = len(points) > 0 && s.Consistency == ConsistencyCrash
+		p.clones.read(j)
+		if err := c.StillWanted(); err != nil { // no caller gets the job
+			j.close()
+			return opened{}, err
+		}
+		return opened{j}, nil
+	})
+	return o.job, err
+}
+
+// withSource is withAnyVolume for the source of a clone: what is wrong with the source is an ErrSource.
+func (p *Pool) withSource(op, name string, do func(*call) error) error {
+	err := p.withAnyVolume(op, name, do)
+	if err == nil || errors.Is(err, ErrNotReady) || errors.Is(err, ErrSource) || errors.Is(err, ErrInvalid) {
+		return err
+	}
+	return fault.Failed(op, name, fmt.Errorf("%w: %w", ErrSource, unwrapped(err)))
+}
+
+// sourceRecord returns the record of the source, if it is the volume that is meant, and can be copied.
+// The caller holds its lock.
+func (p *Pool) sourceRecord(s CloneSpec) (record.Record, error) {
+	want := s.Source
+	r, ok := p.records.Get(want.Volume)
+	switch {
+	case !ok || r.State == record.Deleting:
+		return r, ErrNotFound
+	case r.InTrash():
+		return r, ErrSetAside
+	case !r.InPlace():
+		return r, fmt.Errorf("%w: it is %s", ErrNotFound, r.State)
+	}
+	if now := record.SourceOf(p.ID(), r); !now.Equal(want) {
+		return r, fmt.Errorf("%w: volume %s, which was to be copied for claim %s, is another one or another claim's by now "+
+			"(%v)", ErrConflict, want.Volume, want.UID, r.Owner)
+	}
+	switch {
+	case r.Ephemeral:
+		return r, fmt.Errorf("%w: it is the inline volume of a pod", ErrConflict)
+	case want.UID == "":
+		return r, fmt.Errorf("%w: no claim is recorded for it", ErrConflict)
+	case r.Adopted && !boundHere(r):
+		return r, fmt.Errorf("%w: its directory was adopted, and its PV was not seen Bound to a claim yet", ErrConflict)
+	case differ(r.Cluster, s.Cluster):
+		return r, fmt.Errorf("%w: it is recorded for another cluster", ErrConflict)
+	}
+	return r, r.Migrating()
+}
+
+// boundHere reports whether the PV of an adopted volume was seen Bound; see Record.PVUID.
+func boundHere(r record.Record) bool { return r.State == record.Bound && r.PVUID != "" }
+
+// fits returns an error if the clone cannot have what the source has, or the source is not whole.
+func (s CloneSpec) fits(c *call, p *Pool, r record.Record) error {
+	if err := c.CheckPlain(r.Name); errors.Is(err, ErrNotFound) {
+		return fmt.Errorf("%w: its directory is missing", ErrNotFound)
+	} else if err != nil {
+		return err
+	}
+	if s.Bytes < r.Bytes {
+		return fmt.Errorf("%w: %d bytes requested, and the source %s has %d; a copy cannot be smaller", ErrInvalid, s.Bytes,
+			r.Name, r.Bytes)
+	}
+	if used := p.ledger.Usage(r); r.Bytes == 0 && used.Known && s.Bytes < used.Bytes {
+		return fmt.Errorf("%w: %d bytes requested, and the source %s uses %d", ErrInvalid, s.Bytes, r.Name, used.Bytes)
+	}
+	return nil
+}
+
+// compareSource returns an ErrSource unless the source still is the volume that is meant: its next
+// claim's data may have been copied.
+func (p *Pool) compareSource(op string, j *cloneJob) error {
+	return p.withSource(op, j.spec.Source.Volume, func(*call) error {
+		_, err := p.sourceRecord(j.spec)
+		return err
+	})
+}
+
+// checkShares finds out whether files of the pool can share blocks with those of the source, and
+// returns an ErrUnshared if they would have to be copied, and must not.
+func (p *Pool) checkShares(c *call, j *cloneJob) error {
+	if j.spec.From.ledger.On(c.Filesystem) {
+		p.step("clone.probe")
+		shares, err := canShare(c.Staging)
+		if shares || err != nil {
+			return err
+		}
+	}
+	j.bytes = true
+	switch {
+	case !j.spec.CopyBytes:
+		return fmt.Errorf("%w: this filesystem has no reflinks, or the source is on another one; permit to copy its bytes, or "+
+			"use a pool on XFS or btrfs", ErrUnshared)
+	case j.oneFile:
+		return inUse(j.spec, "its bytes are copied over some time")
+	}
+	return nil
+}
+
+// inUse is the error of a source in use whose copy would not be what was asked for.
+func inUse(s CloneSpec, why string) error {
+	return fmt.Errorf("%w: %w: something uses volume %s, and %s: stop its pods, or permit a copy that is fuzzy", ErrSource,
+		ErrInUse, s.Source.Volume, why)
+}
+
+// canShare reports whether files on the filesystem of a directory can share blocks. It tries that with
+// two files without names.
+func canShare(dir int) (bool, error) {
+	var files [2]int
+	for i := range files {
+		fd, err := unix.Openat(dir, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+		if err == unix.EOPNOTSUPP || err == unix.EISDIR {
+			return false, nil // a filesystem without such files has no reflinks either
+		}
+		if err != nil {
+			return false, fault.Path("create", "a file without a name", err)
+		}
+		defer unix.Close(fd)
+		files[i] = fd
+	}
+	if _, err := unix.Pwrite(files[0], make([]byte, 4096), 0); err != nil {
+		return false, fault.Path("write", "a file without a name", err)
+	}
+	return unix.IoctlFileClone(files[1], files[0]) == nil, nil
+}

@@ -1,0 +1,32 @@
+package record
+
+import "time"
+
+// Source identifies the volume from which another one was copied, as it was when the copy began. A
+// name alone proves nothing: the volume may have been deleted and made again since, or given to the
+// next claim.
+type Source struct {
+	Pool    string    `json:"pool,omitempty"` // UUID of the pool that has it
+	Volume  string    `json:"volume"`         // its name
+	Trash   string    `json:"trash,omitempty"`
+	Created time.Time `json:"created"`
+	// Namespace and UID are those of its claim.
+	Namespace string `json:"namespace,omitempty"`
+	UID       string `json:"uid,omitempty"`
+}
+
+// SourceOf returns what identifies the volume of a record in a pool with that UUID.
+func SourceOf(pool string, r Record) Source {
+	return Source{Pool: pool, Volume: r.Name, Trash: r.Trash, Created: r.Created,
+		Namespace: r.Owner.Namespace, UID: r.Owner.UID}
+}
+
+// Equal reports whether both are the same volume of the same claim. nil equals nil alone.
+func (s *Source) Equal(other *Source) bool {
+	if s == nil || other == nil {
+		return s == other
+	}
+	same := *s
+	same.Created = other.Created
+	return same == *other && s.Created.Equal(other.Created)
+}
