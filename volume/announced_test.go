@@ -32,7 +32,7 @@ var oneStep = map[string]string{
 }
 
 // unannounced are the files of tree.Copy: no caller uses a copy before it is complete.
-var unannounced = []string{"copy.go", "content.go", "links.go", "attributes.go"}
+var unannounced = []string{"copy.go", "copier.go", "content.go", "extents.go", "flags.go", "links.go", "attributes.go"}
 
 // Every change to the disk is announced by a step of its own, so that a kill
 // between any two of them is tried: a function announces it, or its callers do.

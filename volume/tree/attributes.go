@@ -8,17 +8,33 @@ import (
 )
 
 // copiedXattr reports whether Copy copies an extended attribute: those of users, trusted ones,
-// capabilities and ACLs. Others depend on the place of the inode or its use:
+// capabilities, ACLs and how btrfs compresses what is written later. Others depend on the place of the inode or its use:
 //
 //   - security.selinux has the categories of the original's pod, which would lock out the copy's
 //     pod. The copy gets the label of its directory, and the container runtime relabels it.
 //   - security.ima and security.evm are bound to the inode.
 func copiedXattr(name string) bool {
 	switch name {
-	case "security.capability", "system.posix_acl_access", "system.posix_acl_default":
+	case "security.capability", accessACL, defaultACL, "btrfs.compression":
 		return true
 	}
 	return strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "trusted.")
+}
+
+const (
+	accessACL  = "system.posix_acl_access"
+	defaultACL = "system.posix_acl_default"
+)
+
+// dropACLs removes the ACLs that a new directory has inherited: what is made in it would inherit
+// them, too.
+func dropACLs(dir int) error {
+	for _, name := range []string{accessACL, defaultACL} {
+		if err := unix.Fremovexattr(dir, name); err != nil && err != unix.ENODATA && err != unix.EOPNOTSUPP {
+			return fmt.Errorf("remove %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // maxXattr is the largest size of a value, and of the list of names: XATTR_SIZE_MAX and
@@ -39,7 +55,7 @@ func (a *attributes) copy(from, to int, st *unix.Statx_t) (lost []string, err er
 		return nil, err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFLNK {
-		if err := unix.Chmod(procPath(to), uint32(st.Mode&^unix.S_IFMT)); err != nil {
+		if err := chmod(to, st.Mode&^unix.S_IFMT); err != nil {
 			return nil, err
 		}
 	}
@@ -51,6 +67,22 @@ func (a *attributes) copy(from, to int, st *unix.Statx_t) (lost []string, err er
 		{Sec: st.Mtime.Sec, Nsec: int64(st.Mtime.Nsec)},
 	}
 	return lost, unix.UtimesNanoAt(unix.AT_FDCWD, procPath(to), times, 0)
+}
+
+// chmod sets a mode. The kernel clears the set-group-ID bit without an error if the process is
+// neither in the group nor has CAP_FSETID.
+func chmod(fd int, mode uint16) error {
+	if err := unix.Chmod(procPath(fd), uint32(mode)); err != nil || mode&unix.S_ISGID == 0 {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_ISGID == 0 {
+		return fmt.Errorf("set-group-ID bit: %w", unix.EPERM)
+	}
+	return nil
 }
 
 func (a *attributes) xattrs(from, to int) (lost []string, err error) {

@@ -3,6 +3,7 @@ package tree
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -10,6 +11,9 @@ import (
 
 // piece is how many bytes are copied between two calls of the pace.
 const piece = 1 << 20
+
+// window is how many bytes of a copy may wait in the cache.
+const window = 8 * piece
 
 // leaseWait is how long a tenant's lease can delay the opening of a file. It is longer than the
 // kernel's /proc/sys/fs/lease-break-time of 45 s.
@@ -39,24 +43,60 @@ type contents struct {
 	buf      []byte // used once copy_file_range has failed too
 }
 
-// copy copies the first size bytes of a file into an empty one. If the file becomes shorter
-// meanwhile, so does the copy.
-func (d *contents) copy(in, out int, size int64, step func() error) error {
-	if size == 0 {
-		return nil
+// contents copies the data of a file, of the size in st, into an empty one, and allocates the space that
+// the original has allocated beyond its data. If the file becomes shorter meanwhile, so does the
+// copy.
+func (c *copier) contents(in, out int, st *unix.Statx_t) error {
+	size := int64(st.Size)
+	shared := size == 0
+	var err error
+	if !shared {
+		shared, err = c.share(in, out)
 	}
-	if !d.unshared {
-		switch err := unix.IoctlFileClone(out, in); err {
-		case nil:
-			return nil
-		case unix.EOPNOTSUPP, unix.ENOTTY, unix.EXDEV, unix.ENOSYS:
-			d.unshared = true
-		case unix.EINVAL, unix.ETXTBSY, unix.EPERM, unix.EINTR:
-			// This file alone cannot be cloned: a swap file, or a file of btrfs without checksums.
-		default:
-			return err
+	if err == nil && !shared {
+		err = c.write(in, out, size)
+	}
+	if err == nil && st.Blocks > 0 {
+		err = allocate(in, out)
+	}
+	return err
+}
+
+// share makes a file share its blocks with the original, and reports whether it could.
+func (c *copier) share(in, out int) (done bool, err error) {
+	if c.data.unshared {
+		return false, c.unshared(unix.EOPNOTSUPP)
+	}
+	if c.o.Extents > 0 {
+		if n := countExtents(in); n > c.o.Extents {
+			return false, fmt.Errorf("%w: %d, at most %d", ErrExtents, n, c.o.Extents)
 		}
 	}
+	for {
+		switch err := unix.IoctlFileClone(out, in); err {
+		case nil:
+			return true, nil
+		case unix.EINTR:
+		case unix.EOPNOTSUPP, unix.ENOTTY, unix.EXDEV, unix.ENOSYS:
+			c.data.unshared = true
+			return false, c.unshared(err)
+		case unix.EINVAL, unix.ETXTBSY, unix.EPERM:
+			return false, c.unshared(err) // this file alone, for example one that is used for swapping
+		default:
+			return false, err
+		}
+	}
+}
+
+func (c *copier) unshared(err error) error {
+	if c.o.Share {
+		return fmt.Errorf("%w: %w", ErrUnshared, err)
+	}
+	return nil
+}
+
+// write copies the bytes of a file, and keeps its holes.
+func (c *copier) write(in, out int, size int64) error {
 	if err := unix.Ftruncate(out, size); err != nil {
 		return err
 	}
@@ -65,7 +105,7 @@ func (d *contents) copy(in, out int, size int64, step func() error) error {
 		if err != nil {
 			return err
 		}
-		if at, err = d.span(in, out, data, hole, step); err != nil {
+		if at, err = c.span(in, out, data, hole); err != nil {
 			return err
 		}
 	}
@@ -97,12 +137,13 @@ func nextData(in int, at, size int64) (data, hole int64, err error) {
 
 // span copies the bytes between two offsets, and returns the offset to continue at: end, also if
 // the file ends before.
-func (d *contents) span(in, out int, from, end int64, step func() error) (int64, error) {
+func (c *copier) span(in, out int, from, end int64) (int64, error) {
+	dropped := from
 	for at := from; at < end; {
-		if err := step(); err != nil {
+		if err := c.o.Pace.wait(c.ctx); err != nil {
 			return at, err
 		}
-		n, err := d.piece(in, out, at, int(min(end-at, piece)))
+		n, err := c.data.piece(in, out, at, int(min(end-at, piece)))
 		if err != nil {
 			return at, err
 		}
@@ -110,8 +151,30 @@ func (d *contents) span(in, out int, from, end int64, step func() error) (int64,
 			return end, nil
 		}
 		at += int64(n)
+		c.written += int64(n)
+		if at-dropped >= window || at == end && end-from >= piece {
+			c.drop(in, out, dropped, at)
+			dropped = at
+		}
+		if c.o.Wrote != nil {
+			if err := c.o.Wrote(c.ctx, int64(n)); err != nil {
+				return at, err
+			}
+		}
 	}
 	return end, nil
+}
+
+// drop writes pages of the copy to disk and takes them out of the cache, which counts against the
+// memory of this process. A pod may use those of the original, unless nothing changes it. Errors
+// are left to the caller's flush.
+func (c *copier) drop(in, out int, from, end int64) {
+	_ = unix.SyncFileRange(out, from, end-from,
+		unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
+	_ = unix.Fadvise(out, from, end-from, unix.FADV_DONTNEED)
+	if c.o.Changes == NoChanges {
+		_ = unix.Fadvise(in, from, end-from, unix.FADV_DONTNEED)
+	}
 }
 
 func (d *contents) piece(in, out int, at int64, length int) (int, error) {

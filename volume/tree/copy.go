@@ -2,12 +2,64 @@ package tree
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// Changes are what may change in a tree while Copy copies it.
+type Changes int
+
+const (
+	// NoChanges: nothing may change. It is for a tree that no process uses.
+	NoChanges Changes = iota
+	// ChangesOfOneFile: the data of one file may change. The tree must have at most one regular
+	// file with data; that file is copied at one moment if its blocks are shared.
+	ChangesOfOneFile
+	// ChangesOfFiles: files may change, directories may not. Each file is copied at another moment.
+	ChangesOfFiles
+)
+
+// CopyOptions are the conditions of a copy. The zero value is for a tree that no process uses.
+type CopyOptions struct {
+	Changes Changes
+	// Share makes Copy fail with ErrUnshared instead of writing data: every file must share its
+	// blocks with the original.
+	Share bool
+	// Extents is the largest number of extents that a file may have, 0 for any. Sharing the blocks
+	// of a file takes a time for each extent, and reads and writes of that file wait meanwhile.
+	Extents int
+	// Pace is called for every entry that is read, copied or removed, and for every MiB written.
+	Pace Pace
+	// Wrote is called after each piece of data that is written instead of shared, of at most a MiB.
+	// It may wait. Its error ends the copy. It may be nil.
+	Wrote func(ctx context.Context, bytes int64) error
+}
+
+// MaxExtents is a bound for CopyOptions.Extents: sharing 100,000 extents of a file in use takes
+// about 5 s on XFS.
+const MaxExtents = 100_000
+
+var (
+	// ErrUnshared: the blocks of a file cannot be shared with its copy.
+	ErrUnshared = errors.New("its blocks cannot be shared with a copy")
+	// ErrExtents: a file has more extents than CopyOptions.Extents.
+	ErrExtents = errors.New("it is in too many pieces on disk")
+	// ErrManyFiles: the tree has more than one file with data, and ChangesOfOneFile was given.
+	ErrManyFiles = errors.New("more than one file has data")
+)
+
+// Copied describes a copy.
+type Copied struct {
+	LeftOut LeftOut
+	Entries int64 // entries of the original below its top
+	Files   int64 // regular files with data; several links of a file may count several times
+	Bytes   int64 // data that was written, because it could not be shared
+	Tries   int   // how often the copy was made; more than once if the tree changed meanwhile
+}
 
 // LeftOut lists what a copy lacks.
 type LeftOut struct {
@@ -26,263 +78,130 @@ func (l LeftOut) String() string {
 	return fmt.Sprintf("left out %d: %s", l.Total, strings.Join(l.First, "; "))
 }
 
+const (
+	// maxTries bounds how often a copy of a tree that changes is made.
+	maxTries = 4
+	// tick is longer than a tick of the clock of ctimes, which is at most 10 ms: a change later
+	// than that gives an inode another ctime than the one before.
+	tick = 20 * time.Millisecond
+)
+
 // Copy copies the directory name in from into the empty directory to, on the same filesystem or
-// another: everything below it, and its own owner, mode, times and extended attributes. It returns
-// what it left out: device nodes except whiteouts, and mounts. It skips sockets, which are useless
-// without their listener, and does not list them.
+// another: everything below it, and its own owner, mode, times, flags and extended attributes,
+// whatever to had. It returns what it left out: device nodes except whiteouts, mounts, and what the
+// filesystem of to does not support. It skips sockets, which are useless without their listener,
+// and does not list them.
 //
 // Files share their blocks with the original if the filesystem supports it (FICLONE); otherwise the
-// copy has the same holes. Copy keeps hard links among the files of the tree, and copies symbolic
-// links without following them. New inodes inherit flags and project ID from to. See copiedXattr
-// for extended attributes.
+// copy has the same holes. Copy keeps hard links among the files of the tree, space that is
+// allocated and not written, and the flags append-only, nodump and nodatacow. It copies symbolic
+// links without following them. New inodes inherit the project ID from to. See copiedXattr for
+// extended attributes. Copy reads nothing outside of the tree.
 //
-// The owner may change the tree meanwhile. A file whose blocks are shared is copied at one moment,
-// any other over some time, and different files at different moments. Entries that are removed
-// meanwhile may be missing. Copy reads nothing outside of the tree.
+// The owner may change the tree meanwhile. Copy compares a listing before with one after, and makes
+// the copy again if more changed than CopyOptions.Changes allows. The error is ErrBusy after
+// maxTries. So a copy without an error has every entry. The deadline of ctx bounds the work on a
+// tree that grows faster than it is copied.
 //
-// Copy calls pace for every entry, and for every MiB that it writes. The caller makes sure that no
-// other process works in to. Copy flushes nothing. After an error, to has a part of the copy, which
-// the caller removes. The error is ENOTEMPTY if to was not empty.
-func Copy(ctx context.Context, from int, name string, to int, pace Pace) (LeftOut, error) {
-	c := &copier{ctx: ctx, pace: pace, base: to, links: -1}
+// The caller makes sure that no other process works in to. Copy flushes nothing. After an error, to
+// has a part of the copy, which the caller removes. The error is ENOTEMPTY if to was not empty.
+func Copy(ctx context.Context, from int, name string, to int, o CopyOptions) (Copied, error) {
+	var done Copied
+	empty, err := emptyDir(to)
+	if err == nil && !empty {
+		err = unix.ENOTEMPTY
+	}
+	for err == nil {
+		c := &copier{ctx: ctx, o: o, base: to, links: -1, written: done.Bytes}
+		changed := ""
+		changed, err = c.try(from, name)
+		done = Copied{c.left, c.entries, c.files, c.written, done.Tries + 1}
+		switch {
+		case err != nil:
+		case changed == "":
+			return done, nil
+		case done.Tries == maxTries:
+			err = fmt.Errorf("copy %s: %w: %s changed during each of %d tries", shown(name), ErrBusy, changed, maxTries)
+		default:
+			err = c.empty()
+		}
+	}
+	return done, pathError("copy", name, err)
+}
+
+// try makes the copy once. It returns the path of a change that makes the copy useless, "" if there
+// was none.
+func (c *copier) try(from int, name string) (changed string, err error) {
 	defer c.close()
-	err := c.open(from, name)
-	if err == nil {
+	before, err := list(c.ctx, from, name, c.o)
+	if err != nil {
+		return "", err
+	}
+	if c.files = before.files; c.o.Changes == ChangesOfOneFile && before.files > 1 {
+		return "", fmt.Errorf("%w: %d", ErrManyFiles, before.files)
+	}
+	if err := sleep(c.ctx, tick); err != nil {
+		return "", err
+	}
+	c.most = before.entries
+	if err = c.open(from, name); err == nil {
 		err = c.from.walk(c.visit, c.leave)
 	}
-	return c.left, pathError("copy", name, err)
+	if err != nil && !errors.Is(err, errMoved) && !errors.Is(err, ErrBusy) {
+		return "", err
+	}
+	after, listErr := list(c.ctx, from, name, c.o)
+	switch {
+	case listErr != nil:
+		return "", listErr
+	case err == nil && c.entries == before.entries && before.sum == after.sum:
+		return "", nil
+	}
+	return after.latest, nil
 }
 
-// A copier walks two trees at once. Only the copier can reach the copy, so names are safe there.
-type copier struct {
-	ctx  context.Context //nolint:containedctx // of one call
-	pace Pace
-	left LeftOut
-
-	from, to trail
-	top      string // path of the original, which messages omit
-	base     int    // the copy's directory, as the caller gave it
-
-	// links is a directory in the copy, -1 until it is needed, with one name for every file that
-	// has several links. It is a map on disk, which takes no memory.
-	links     int
-	linksName string
-
-	data       contents
-	attributes attributes
-}
-
-func (c *copier) open(from int, name string) error {
-	source, err := openPath(from, name)
+// empty removes what a try has copied.
+func (c *copier) empty() error {
+	dir, err := reopen(c.base, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(source)
-	fd, err := reopen(source, unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
+	defer unix.Close(dir)
+	if err := unix.Fchmod(dir, 0o700); err != nil {
 		return err
 	}
-	if c.top, err = os.Readlink(procPath(fd)); err == nil {
-		err = c.from.down(fd)
-	} else {
-		unix.Close(fd)
-	}
-	if err != nil {
-		return err
-	}
-	target, err := reopen(c.base, unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		return err
-	}
-	if err := c.to.down(target); err != nil {
-		return err
-	}
-	found := false
-	if err := names(target, func(string) bool { found = true; return false }); err == nil && found {
-		return unix.ENOTEMPTY
-	}
-	return err
-}
-
-func (c *copier) close() {
-	c.from.close()
-	c.to.close()
-	if c.links >= 0 {
-		unix.Close(c.links)
-	}
-}
-
-// visit copies one entry. A directory gets a private mode; leave sets its attributes at its end.
-func (c *copier) visit(dir int, name string) (into int, err error) {
-	if err := c.pace.wait(c.ctx); err != nil {
-		return -1, err
-	}
-	source, err := openPath(dir, name)
-	switch err {
-	case nil:
-	case unix.ENOENT:
-		return -1, nil
-	case unix.EXDEV:
-		c.omit(name, "something is mounted there")
-		return -1, nil
-	default:
-		return -1, c.failed(name, err)
-	}
-	defer unix.Close(source)
-	var st unix.Statx_t
-	if err := unix.Statx(source, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_BTIME, &st); err != nil {
-		return -1, c.failed(name, err)
-	}
-	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		into, err = c.directory(source, name)
-	} else {
-		into, err = -1, c.leaf(source, name, &st)
-	}
-	if err == unix.EEXIST {
-		err = nil // visited before: it was moved or created again while the directory was read
-	}
-	return into, c.failed(name, err)
-}
-
-// directory creates a directory and opens the original.
-func (c *copier) directory(source int, name string) (into int, err error) {
-	if err := unix.Mkdirat(c.to.here().fd, name, 0o700); err != nil {
-		return -1, err
-	}
-	target, err := OpenDir(c.to.here().fd, name)
-	if err != nil {
-		return -1, err
-	}
-	into, err = reopen(source, unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		unix.Close(target)
-		return -1, err
-	}
-	if err := c.to.down(target); err != nil {
-		unix.Close(into)
-		return -1, err
-	}
-	return into, nil
-}
-
-// leave sets the attributes of the current directory. Earlier, new entries would have inherited its
-// default ACL and changed its times.
-func (c *copier) leave() error {
-	if len(c.to.steps) == 1 {
-		if err := c.dropLinks(); err != nil {
+	var all []string
+	for {
+		all = all[:0]
+		err := names(dir, func(name string) bool { all = append(all, name); return len(all) < queue })
+		if err != nil || len(all) == 0 {
 			return err
 		}
-	}
-	var st unix.Statx_t
-	fd := c.from.here().fd
-	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS, &st)
-	if err == nil {
-		err = c.attribute(fd, c.to.here().fd, &st, ".")
-	}
-	if err == nil {
-		_, err = c.to.up()
-	}
-	return c.failed(".", err)
-}
-
-// leaf copies an entry that is not a directory.
-func (c *copier) leaf(source int, name string, st *unix.Statx_t) error {
-	whiteout := st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev_major == 0 && st.Rdev_minor == 0
-	switch st.Mode & unix.S_IFMT {
-	case unix.S_IFSOCK:
-		return nil
-	case unix.S_IFCHR, unix.S_IFBLK:
-		if !whiteout {
-			c.omit(name, "it is a device node")
-			return nil
+		for _, name := range all {
+			if err := Remove(c.ctx, dir, name, c.o.Pace); err != nil {
+				return err
+			}
 		}
 	}
-	if done, err := c.link(name, st); done || err != nil {
-		return err
-	}
-	if err := c.create(source, name, st); err != nil {
-		return err
-	}
-	return c.keepLink(name, st)
 }
 
-func (c *copier) create(source int, name string, st *unix.Statx_t) (err error) {
-	to := c.to.here().fd
-	switch kind := uint32(st.Mode & unix.S_IFMT); kind {
-	case unix.S_IFREG:
-		return c.file(source, name, st)
-	case unix.S_IFLNK:
-		var target string
-		// The descriptor is of the link that visit checked.
-		if target, err = readlink(source); err == nil {
-			err = unix.Symlinkat(target, to, name)
-		}
-	default: // a pipe or a whiteout
-		err = unix.Mknodat(to, name, kind, 0)
-	}
+// emptyDir is Empty for a descriptor of any kind.
+func emptyDir(dir int) (bool, error) {
+	fd, err := reopen(dir, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
-		return err
+		return false, err
 	}
-	target, err := openPath(to, name)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(target)
-	return c.attribute(source, target, st, name)
+	defer unix.Close(fd)
+	return Empty(fd)
 }
 
-func (c *copier) file(source int, name string, st *unix.Statx_t) error {
-	in, err := c.openFile(source)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(in)
-	out, err := Open(c.to.here().fd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(out)
-	if err := c.data.copy(in, out, int64(st.Size), func() error { return c.pace.wait(c.ctx) }); err != nil {
-		return err
-	}
-	return c.attribute(in, out, st, name)
-}
-
-func (c *copier) attribute(from, to int, st *unix.Statx_t, name string) error {
-	lost, err := c.attributes.copy(from, to, st)
-	for _, xattr := range lost {
-		c.omit(name, "the filesystem does not take its attribute "+shown(xattr))
-	}
-	if err != nil {
-		return fmt.Errorf("copy %s: %w", shown(c.path(name)), err)
-	}
-	return nil
-}
-
-// omit adds an entry of the current directory to the list of what is left out.
-func (c *copier) omit(name, why string) {
-	if c.left.Total++; len(c.left.First) < maxLeftOut {
-		c.left.First = append(c.left.First, shown(c.path(name))+": "+why)
-	}
-}
-
-// path returns the path of name in the current directory below the top, or only name if the
-// directory is too deep for a path.
-func (c *copier) path(name string) string {
-	dir, err := os.Readlink(procPath(c.from.here().fd))
-	rest, below := strings.CutPrefix(dir, c.top)
-	if err != nil || !below {
-		return name
-	}
-	return strings.TrimPrefix(rest+"/"+name, "/")
-}
-
-func (c *copier) failed(name string, err error) error {
-	switch err.(type) { //nolint:errorlint // a wrapped error is not an Errno
-	case nil:
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
 		return nil
-	case unix.Errno:
-		return pathError("copy", c.path(name), err)
 	}
-	return err
 }

@@ -25,11 +25,11 @@ func copied(t *testing.T, dir string) (path string, left tree.LeftOut) {
 	if err := os.Mkdir(path, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	left, err := tree.Copy(t.Context(), open(t, dir), "entry", open(t, path), nil)
+	made, err := tree.Copy(t.Context(), open(t, dir), "entry", open(t, path), tree.CopyOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return path, left
+	return path, made.LeftOut
 }
 
 func stat(t *testing.T, path string) unix.Stat_t {
@@ -164,14 +164,15 @@ func TestCopyDeep(t *testing.T) {
 	chain(t, filepath.Join(dir, "entry"), 1000)
 	fd, to := open(t, dir), open(t, filepath.Join(dir, "copy"))
 	entries, most, base := 0, 0, openFiles(t)
-	_, err := tree.Copy(t.Context(), fd, "entry", to, func(context.Context) error {
+	pace := func(context.Context) error {
 		if entries++; entries%100 == 0 {
 			most = max(most, openFiles(t)-base)
 		}
 		return nil
-	})
-	if err != nil || entries != 2000 || most > 40 {
-		t.Errorf("%d entries, %d files open, %v", entries, most, err)
+	}
+	made, err := tree.Copy(t.Context(), fd, "entry", to, tree.CopyOptions{Pace: pace})
+	if err != nil || made.Entries != 2000 || entries != 3*2000 || most > 40 {
+		t.Errorf("%+v, %d entries, %d files open, %v", made, entries, most, err)
 	}
 	for _, name := range []string{"entry", "copy"} {
 		n := 0
@@ -190,20 +191,20 @@ func TestCopyErrors(t *testing.T) {
 	os.Mkdir(filepath.Join(dir, "copy"), 0o700)
 	fd, to := open(t, dir), open(t, filepath.Join(dir, "copy"))
 	for name, want := range map[string]error{"none": unix.ENOENT, "file": unix.ENOTDIR, "link": unix.ENOTDIR, "..": unix.EXDEV} {
-		if _, err := tree.Copy(t.Context(), fd, name, to, nil); !errors.Is(err, want) {
+		if _, err := tree.Copy(t.Context(), fd, name, to, tree.CopyOptions{}); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", name, err, want)
 		}
 	}
-	if _, err := tree.Copy(t.Context(), fd, "entry", open(t, filepath.Join(dir, "full")), nil); !errors.Is(err, unix.ENOTEMPTY) {
+	if _, err := tree.Copy(t.Context(), fd, "entry", open(t, filepath.Join(dir, "full")), tree.CopyOptions{}); !errors.Is(err, unix.ENOTEMPTY) {
 		t.Error(err)
 	}
 	stop := errors.New("enough")
-	if _, err := tree.Copy(t.Context(), fd, "entry", to, func(context.Context) error { return stop }); err != stop {
+	if _, err := tree.Copy(t.Context(), fd, "entry", to, tree.CopyOptions{Pace: func(context.Context) error { return stop }}); err != stop {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := tree.Copy(ctx, fd, "entry", to, nil); err != context.Canceled {
+	if _, err := tree.Copy(ctx, fd, "entry", to, tree.CopyOptions{}); err != context.Canceled {
 		t.Error(err)
 	}
 }

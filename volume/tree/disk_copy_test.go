@@ -103,7 +103,7 @@ func TestDiskCopyHolesAndSharing(t *testing.T) {
 			for i := range 8 {
 				to := filepath.Join(dir, "copies", string(rune('a'+i)))
 				os.MkdirAll(to, 0o700)
-				if _, err := tree.Copy(t.Context(), open(t, dir), "big", open(t, to), nil); err != nil {
+				if _, err := tree.Copy(t.Context(), open(t, dir), "big", open(t, to), tree.CopyOptions{}); err != nil {
 					t.Fatalf("copy %d: %v", i, err)
 				}
 			}
@@ -124,7 +124,7 @@ func TestDiskCopyAcross(t *testing.T) {
 		dir := testdisk.Mount(t, kind)
 		next := filepath.Join(dir, "entry")
 		os.Mkdir(next, 0o700)
-		if _, err := tree.Copy(t.Context(), fd, filepath.Base(last), open(t, next), nil); err != nil {
+		if _, err := tree.Copy(t.Context(), fd, filepath.Base(last), open(t, next), tree.CopyOptions{}); err != nil {
 			t.Fatalf("to %s: %v", kind, err)
 		}
 		same(t, last, next)
@@ -132,7 +132,7 @@ func TestDiskCopyAcross(t *testing.T) {
 	}
 	back := filepath.Join(memory, "back")
 	os.Mkdir(back, 0o700)
-	if _, err := tree.Copy(t.Context(), fd, filepath.Base(last), open(t, back), nil); err != nil {
+	if _, err := tree.Copy(t.Context(), fd, filepath.Base(last), open(t, back), tree.CopyOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	same(t, filepath.Join(memory, "first"), back)

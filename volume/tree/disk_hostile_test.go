@@ -34,7 +34,7 @@ func works(t *testing.T, dir string) map[string]func(tree.Pace) error {
 			if err := os.Mkdir(to, 0o700); err != nil {
 				return err
 			}
-			_, err := tree.Copy(t.Context(), fd, "entry", open(t, to), pace)
+			_, err := tree.Copy(t.Context(), fd, "entry", open(t, to), tree.CopyOptions{Pace: pace})
 			return err
 		},
 		"remove": func(pace tree.Pace) error { return tree.Remove(t.Context(), fd, "entry", pace) },
@@ -158,7 +158,7 @@ func TestDiskSwappedMeanwhile(t *testing.T) {
 				})
 				err := work(nil)
 				end()
-				if intact(); err != nil && name == "copy" {
+				if intact(); err != nil && name == "copy" && !errors.Is(err, tree.ErrBusy) {
 					t.Error(err)
 				}
 				if err := tree.Remove(t.Context(), open(t, dir), "entry", nil); err != nil || there(filepath.Join(dir, "entry")) {

@@ -1,8 +1,10 @@
 package tree
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,7 +42,11 @@ func (c *copier) keepLink(name string, st *unix.Statx_t) error {
 
 // linkKey identifies a file. Another file that later gets the same inode number has another key.
 func linkKey(st *unix.Statx_t) string {
-	return fmt.Sprintf("%x-%x-%x-%x-%x", st.Dev_major, st.Dev_minor, st.Ino, st.Btime.Sec, st.Btime.Nsec)
+	key := fmt.Sprintf("%x-%x-%x-%x-%x", st.Dev_major, st.Dev_minor, st.Ino, st.Btime.Sec, st.Btime.Nsec)
+	if appendOnly(st) {
+		key += appendSuffix
+	}
+	return key
 }
 
 func (c *copier) makeLinks() error {
@@ -55,10 +61,35 @@ func (c *copier) makeLinks() error {
 	return err
 }
 
-// dropLinks removes the kept names.
+// appendSuffix ends the kept names of files that become append-only with their last link.
+const appendSuffix = "-a"
+
+func appendOnly(st *unix.Statx_t) bool { return st.Attributes&unix.STATX_ATTR_APPEND != 0 }
+
+// dropLinks removes the kept names. An append-only file gets its flag once it has all its links: it
+// can neither get nor lose another.
 func (c *copier) dropLinks() error {
 	if c.links < 0 {
 		return nil
 	}
-	return Remove(c.ctx, c.base, c.linksName, c.pace)
+	dir, err := reopen(c.links, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	if err := names(dir, func(name string) bool {
+		if !strings.HasSuffix(name, appendSuffix) {
+			return true
+		}
+		var fd int
+		if fd, err = Open(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK); err == nil {
+			c.lose("a file with several links", flagInto(fd, flagAppend, flagAppend))
+			unix.Close(fd)
+		}
+		return err == nil
+	}); err != nil {
+		return err
+	}
+	// Remove gives a file that has another link its flag back.
+	return cmp.Or(err, Remove(c.ctx, c.base, c.linksName, c.o.Pace))
 }
