@@ -36,11 +36,11 @@ func openStaged(d *pooldir.Dir, r record.Record) (int, error) {
 
 // copyClone copies the source into the staged directory, and flushes the copy.
 func (p *Pool) copyClone(ctx context.Context, d *pooldir.Dir, j *cloneJob) error {
-	release, err := p.takeTurn(ctx, j)
-	if err != nil {
+	turn := p.turnOf(j)
+	if err := turn.take(ctx); err != nil {
 		return err
 	}
-	defer release()
+	defer turn.give()
 	r, ok := p.records.Get(j.spec.Name)
 	if !ok || r.Trash != j.id {
 		return fmt.Errorf("%w: its record was removed meanwhile", ErrConflict)
@@ -50,23 +50,16 @@ func (p *Pool) copyClone(ctx context.Context, d *pooldir.Dir, j *cloneJob) error
 		return err
 	}
 	defer unix.Close(dir)
-	pace := func(ctx context.Context) error {
-		p.step("clone.entry")
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		j.entries++
-		return ctx.Err()
-	}
 	p.step("clone.copy")
-	left, err := tree.Copy(ctx, j.source, ".", dir, pace)
+	copied, err := tree.Copy(ctx, j.source, ".", dir, p.copyOptions(j, turn))
 	if err != nil {
-		return err
+		return j.explain(err)
 	}
 	if err := d.SetLabel(dir); err != nil {
 		return err
 	}
 	j.mu.Lock()
-	j.copied, j.leftOut = true, left.String()
+	j.copied, j.leftOut = true, copied.LeftOut.String()
 	j.mu.Unlock()
 	p.step("clone.sync")
 	if err := unix.Syncfs(dir); err != nil {
@@ -75,26 +68,46 @@ func (p *Pool) copyClone(ctx context.Context, d *pooldir.Dir, j *cloneJob) error
 	return ctx.Err()
 }
 
-// takeTurn waits until no other job in the pool copies in the same way.
-func (p *Pool) takeTurn(ctx context.Context, j *cloneJob) (release func(), err error) {
-	turns := p.clones.shares
-	if j.bytes {
-		turns = p.clones.writes
+// copyOptions returns what the copy of a job may be.
+func (p *Pool) copyOptions(j *cloneJob, turn *copyTurn) tree.CopyOptions {
+	o := tree.CopyOptions{
+		Share: !j.spec.CopyBytes || j.oneFile,
+		Pace: func(ctx context.Context) error {
+			p.step("clone.entry")
+			j.mu.Lock()
+			j.entries++
+			j.mu.Unlock()
+			return ctx.Err()
+		},
+		Wrote: func(ctx context.Context, bytes int64) error {
+			j.mu.Lock()
+			j.written += bytes
+			j.mu.Unlock()
+			return turn.wrote(ctx, bytes)
+		},
 	}
-	j.wait(true)
-	defer j.wait(false)
-	select {
-	case turns <- struct{}{}:
-		return func() { <-turns }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	switch {
+	case j.oneFile:
+		o.Changes, o.Extents = tree.ChangesOfOneFile, tree.MaxExtents
+	case !j.exclusive:
+		o.Changes = tree.ChangesOfFiles
 	}
+	return o
 }
 
-func (j *cloneJob) wait(waits bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.waits = waits
+// explain returns the error of a copy in the terms of Clone.
+func (j *cloneJob) explain(err error) error {
+	switch {
+	case errors.Is(err, tree.ErrManyFiles), errors.Is(err, tree.ErrExtents):
+		return inUse(j.spec, err.Error())
+	case errors.Is(err, tree.ErrBusy):
+		return fmt.Errorf("%w: %w: %w", ErrSource, ErrInUse, err)
+	case errors.Is(err, tree.ErrUnshared) && j.oneFile:
+		return inUse(j.spec, err.Error())
+	case errors.Is(err, tree.ErrUnshared):
+		return fmt.Errorf("%w: %w: permit to copy bytes", ErrUnshared, err)
+	}
+	return err
 }
 
 // abandonClone moves what a job that failed has staged to the trash.

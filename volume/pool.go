@@ -43,6 +43,9 @@ type Config struct {
 	Inner []string
 	// PurgeRate is how many files the purge may remove a second; 0 is no bound.
 	PurgeRate int
+	// CopyRate is how many bytes a second a clone may write that shares no blocks with its source; 0 is no
+	// bound.
+	CopyRate int64
 	// TrashRetention is for how long a deleted volume is kept, by the running time of agents, so that
 	// Undelete can bring it back; 0 keeps none. TrashRetentionMax bounds what a Spec may ask for.
 	TrashRetention, TrashRetentionMax time.Duration
@@ -164,6 +167,8 @@ func (c *Config) check() error {
 	case c.TrashRetention < 0 || c.TrashRetentionMax < 0:
 		return fmt.Errorf("deleted volumes are kept for %s, at most %s; neither can be negative", c.TrashRetention,
 			c.TrashRetentionMax)
+	case c.CopyRate < 0:
+		return fmt.Errorf("the copy rate is %d bytes a second; it cannot be negative", c.CopyRate)
 	case c.PurgeRate < 0:
 		return fmt.Errorf("the purge rate is %d files a second; it cannot be negative", c.PurgeRate)
 	}
