@@ -26,6 +26,8 @@ type Holder struct {
 type Use struct {
 	// Object is the object's kind and name, for messages.
 	Object string
+	// PV is the name of the PV, "" for a pod.
+	PV string
 	// Pool is the pool that the object names. If it is "", Path is a directory on the node.
 	Pool, Path string
 	// Nodes and Hostnames are the marks of its node that the object has.
@@ -37,7 +39,7 @@ type Use struct {
 // UseOfPV returns what a PV needs. ok is false for a PV of another driver that is no directory of a
 // node.
 func UseOfPV(pv *corev1.PersistentVolume) (u Use, ok bool) {
-	u.Object = "PV " + pv.Name
+	u.Object, u.PV = "PV "+pv.Name, pv.Name
 	if node := pv.Labels[contract.LabelNode]; node != "" {
 		u.Nodes = append(u.Nodes, node)
 	}

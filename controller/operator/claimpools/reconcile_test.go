@@ -49,7 +49,7 @@ func objectsOf(t *testing.T, there ...client.Object) *cluster {
 			return to.Create(ctx, o, opts...)
 		}}).Build()
 	c.k = &Reconciler{release.Pass{Maker: objects.Maker{Installation: apply.Installation{Namespace: "ns"}, Image: "image:v1"}, Client: c.Client, Live: c.Client,
-		Now: time.Now, Applier: c, Events: c, Record: c.read(), Resource: &v1beta1.HostPathProvisioner{}}}
+		Now: time.Now, Applier: c, Events: c, Record: c.read(), Resource: &v1beta1.HostPathProvisioner{}, Blockers: &release.Blockers{}}}
 	return c
 }
 
@@ -153,6 +153,13 @@ func (c *cluster) pass(w objects.Desired) Result {
 		c.Fatal(err)
 	}
 	return r
+}
+
+func (c *cluster) gone(o client.Object) {
+	c.Helper()
+	if err := c.Delete(c.Context(), o.DeepCopyObject().(client.Object)); err != nil {
+		c.Fatal(err)
+	}
 }
 
 func (c *cluster) create(o client.Object) {

@@ -42,6 +42,7 @@ func (r *Reconciler) claimPools(cr *v1beta1.HostPathProvisioner, record *poolrec
 	return &claimpools.Reconciler{Pass: release.Pass{
 		Maker:  objects.Maker{Installation: r.Installation, Image: r.Image, PullSecrets: secrets},
 		Client: r.Client, Live: r.Live, Applier: r.Applier, Events: r.Events, Now: r.Now, Record: record, Resource: cr,
+		Blockers: &r.blockers,
 	}}
 }
 

@@ -18,6 +18,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/release"
 	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 	"kubevirt.io/hostpath-provisioner/controller/operator/layout"
 	"kubevirt.io/hostpath-provisioner/controller/operator/tlsprofile"
@@ -63,6 +64,8 @@ type Reconciler struct {
 	missingSince time.Time
 	// waits is what the last pass waited for.
 	waits waiting
+	// blockers are the PVs that kept the holders of pools in the last passes.
+	blockers release.Blockers
 }
 
 // New returns a reconciler that has done nothing yet. The applier writes through the client.

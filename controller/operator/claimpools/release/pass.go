@@ -43,6 +43,9 @@ type Pass struct {
 	// Resource is the one that is served.
 	Resource *v1beta1.HostPathProvisioner
 
+	// Blockers are those that earlier passes found.
+	Blockers *Blockers
+
 	written  map[string]poolrecord.Holder
 	snapshot snapshot
 }

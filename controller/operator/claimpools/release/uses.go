@@ -52,15 +52,20 @@ func agentOf(pod *corev1.Pod) agent {
 // or may be, and false if only an agent has to end.
 func (p *Pass) MayEnd(ctx context.Context, h poolrecord.Holder, node *corev1.Node,
 	w objects.Desired) (why string, used bool, err error) {
-	if err := p.readUses(ctx); err != nil {
-		return "", false, err
-	}
 	at := identity.Holder{Pool: h.Pool, Path: h.Path, Node: h.Node}
 	if node != nil {
 		at.Hostname = node.Labels[corev1.LabelHostname]
 	}
+	if why, err := p.kept(ctx, h, at); why != "" || err != nil {
+		return why, true, err
+	}
+	if err := p.readUses(ctx); err != nil {
+		return "", false, err
+	}
+	delete(p.Blockers.of, placeOf(h))
 	for _, at.Pool = range p.poolsAt(h) {
 		if f := at.MayEnd(p.snapshot.uses); f.Answer != identity.Ours {
+			p.blocks(h, at, f.Why)
 			return f.Why, true, nil
 		}
 	}
