@@ -15,7 +15,7 @@
 //	claims.go      creates and deletes claims; watch.go observes their times
 //	serve.go       idle claims, bursts and deletes of all subjects in turn
 //	stages.go      the stages of a claim's time
-//	memory.go wire.go big.go image.go scale.go    the other figures
+//	memory.go own.go wire.go big.go image.go scale.go    the other figures
 //	report.go plot.go stats.go                    what is printed
 package main
 
@@ -76,6 +76,7 @@ func (l *lab) measure(ctx context.Context, r *report) error {
 		{[]string{"wire"}, l.wire},
 		{[]string{"big"}, l.big},
 		{[]string{"memory"}, l.memory},
+		{[]string{"own"}, l.own},
 		{[]string{"image"}, l.image},
 	} {
 		if !l.wants(f.names...) {

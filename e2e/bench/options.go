@@ -19,6 +19,8 @@ type options struct {
 	burst      int   // claims at once
 	idle       int   // claims one after the other
 	foreign    int   // volumes of other nodes
+	owned      int   // volumes of the agent's node
+	churned    int   // claims that are created and deleted before
 	files      int   // in the big volume
 	qps        int   // of the controller-manager's own client
 	nodes      []int // in turn, for scale
@@ -34,7 +36,7 @@ type options struct {
 // peer is another provisioner, run as a process for comparison.
 type peer struct{ name, command, class string }
 
-var allFigures = []string{"burst", "idle", "share", "delete", "sizes", "wire", "big", "memory", "image"}
+var allFigures = []string{"burst", "idle", "share", "delete", "sizes", "wire", "big", "memory", "own", "image"}
 
 func parseOptions(args []string) (options, error) {
 	o := options{}
@@ -73,6 +75,8 @@ func (o *options) register(f *flag.FlagSet) {
 	f.IntVar(&o.burst, "burst", 0, "claims of a burst (200; with --full 500)")
 	f.IntVar(&o.idle, "idle", 0, "claims of a round, one after another (20; with --full 50)")
 	f.IntVar(&o.foreign, "foreign", 10000, "volumes of other nodes")
+	f.IntVar(&o.owned, "own", 0, "volumes of the agent's node (1000; with --full 10000)")
+	f.IntVar(&o.churned, "churn", 0, "claims that are created and deleted before (2000; with --full 10000)")
 	f.IntVar(&o.files, "files", 0, "files of the big volume (100000; with --full 1000000)")
 	f.IntVar(&o.qps, "controller-manager-qps", 1000, "rate limit of the controller-manager's client, in requests a "+
 		"second; its burst is half as many more. The default of Kubernetes is 20")
@@ -120,6 +124,8 @@ func (o *options) fill(nodes string) error {
 	number(&o.burst, 200, 500)
 	number(&o.idle, 20, 50)
 	number(&o.files, 100_000, 1_000_000)
+	number(&o.owned, 1000, 10_000)
+	number(&o.churned, 2000, 10_000)
 	if nodes == "" {
 		nodes = "10,50"
 		if o.full {
@@ -136,9 +142,9 @@ func (o *options) fill(nodes string) error {
 	if !slices.Contains([]string{"xfs", "ext4", "btrfs", noDisk}, o.filesystem) {
 		return fmt.Errorf("--disk %q is none of xfs, ext4, btrfs, none", o.filesystem)
 	}
-	if o.rounds < 1 || o.burst < 1 || o.idle < 1 || o.foreign < 10 || o.files < 1000 || o.qps < 1 {
-		return errors.New("--rounds, --burst and --idle must be above zero, --foreign at least 10, --files at least 1000, " +
-			"--controller-manager-qps above zero")
+	if o.rounds < 1 || o.burst < 1 || o.idle < 1 || o.foreign < 10 || o.owned < 2 || o.churned < 4 || o.files < 1000 || o.qps < 1 {
+		return errors.New("--rounds, --burst and --idle must be above zero, --foreign at least 10, --own at least 2, --churn at least 4, " +
+			"--files at least 1000, --controller-manager-qps above zero")
 	}
 	return nil
 }

@@ -29,6 +29,7 @@ var Elsewhere = map[string]string{
 	"docs/from-local-path.md": "TestLocalPath of nodes and make demo-local-path: the form needs another class " +
 		"and directory",
 	"docs/helm.md":                        "they need Helm: TestHelm of nodes follows it",
+	"docs/limits.md":                      "they measure for an hour: BenchmarkManyVolumes of volume, and make bench FIGURES=own",
 	"docs/monitoring.md":                  "they need Grafana: TestDashboard of suite",
 	"docs/node-gone.md":                   "they delete Nodes: TestNodeGone of nodes",
 	"docs/node-reset.md":                  "they prepare the reset of a node: TestInspectPublished of cmd runs inspect --published",

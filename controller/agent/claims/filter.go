@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/lru"
 
+	"kubevirt.io/hostpath-provisioner/controller/agent/informers"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 )
@@ -35,6 +36,7 @@ type filter struct {
 	wake   chan struct{}
 
 	deleted *lru.Cache // UIDs of local claims
+	sharer  informers.Sharer
 }
 
 // source lists and watches all claims of the cluster. No call of list has all of them in
@@ -189,6 +191,7 @@ func (f *filter) apply(e watch.Event) (watch.Event, bool) {
 		}
 		c := f.placer.class(contract.Of(claim))
 		out := prepare(claim, c, f.placer.node)
+		f.sharer.Claim(out)
 		f.passed[claim.UID] = out
 		if out.Annotations[contract.AnnStorageProvisioner] != claim.Annotations[contract.AnnStorageProvisioner] {
 			f.early[claim.UID] = struct{}{}

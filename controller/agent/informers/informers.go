@@ -1,5 +1,8 @@
 // Package informers makes informers that keep little, and runs informers whose owner checks all
 // their objects at each change.
+//
+//	informers.go  makes and runs informers
+//	share.go      lets the objects of caches share what they have alike
 package informers
 
 import (

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/backends"
+	"kubevirt.io/hostpath-provisioner/controller/agent/informers"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
@@ -80,6 +81,7 @@ type PVs struct {
 
 	claims   Claims // set by Watch
 	informer cache.SharedIndexInformer
+	sharer   informers.Sharer
 	queue    workqueue.TypedRateLimitingInterface[string] // names of PVs
 	wake     chan struct{}                                // receives a request for a sweep
 	// PVs of this node without the node label, as of the last sweep

@@ -62,7 +62,18 @@ func (p *PVs) watchPVs() cache.SharedIndexInformer {
 			return w, err
 		},
 	}
-	return informers.New(lw, &corev1.PersistentVolume{}, resync)
+	i := informers.New(lw, &corev1.PersistentVolume{}, resync)
+	_ = i.SetTransform(p.compact) // it has not run
+	return i
+}
+
+// compact is the transform of the informer of PVs.
+func (p *PVs) compact(obj any) (any, error) {
+	obj, err := informers.WithoutManagedFields(obj)
+	if pv, ok := obj.(*corev1.PersistentVolume); ok {
+		p.sharer.PV(pv)
+	}
+	return obj, err
 }
 
 func (p *PVs) list(ctx context.Context, selector string) (runtime.Object, error) {
