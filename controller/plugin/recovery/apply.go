@@ -74,10 +74,7 @@ func (r *Recovery) apply(ctx context.Context, it *Volume) error {
 		return nil
 	}
 	made := it.Objects.PV.DeepCopy()
-	made.Spec.ClaimRef.UID = ""
-	if claim.Status.Phase == corev1.ClaimLost {
-		made.Spec.ClaimRef.UID = claim.UID // it was bound before, and takes no other
-	}
+	made.Spec.ClaimRef.UID = claim.UID // a name alone would let the next tenant of the namespace have it
 	_, err = r.Client.CoreV1().PersistentVolumes().Create(ctx, made, metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("PV %s: %w", it.PVName, err)

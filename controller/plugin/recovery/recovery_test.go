@@ -187,20 +187,24 @@ func TestRecoverKilledAnywhere(t *testing.T) {
 	}
 }
 
-// A StatefulSet's claim that waits gets the volume; the PV may be there first; and a Lost claim gets a
-// PV that names its UID, or it would stay Lost.
+// A StatefulSet's claim that waits gets the volume; the PV may be there first. A PV that is made names the
+// UID of its claim: a Lost one would stay Lost, and a claim that another tenant makes under the name later
+// must not get it.
 func TestRecoverWhatIsHalfThere(t *testing.T) {
 	waits := planned("pvc-0", "data-0").Objects.Claim
 	waits.Spec.VolumeName, waits.UID, waits.Status.Phase = "", "waits", corev1.ClaimPending
 	gone := planned("pvc-0", "data-0").Objects.Claim
 	gone.UID, gone.Status.Phase = "lost", corev1.ClaimLost
-	for what, object := range map[string]runtime.Object{"a claim that waits": waits, "the PV first": planned("pvc-0", "data-0").Objects.PV, "a Lost claim": gone} {
-		l := newLost(t, 1, object)
+	for what, row := range map[string]struct {
+		object runtime.Object
+		uid    types.UID // of the claimRef
+	}{"a claim that waits": {waits, "waits"}, "the PV first": {planned("pvc-0", "data-0").Objects.PV, ""}, "a Lost claim": {gone, "lost"}} {
+		l := newLost(t, 1, row.object)
 		all, err := l.Decide(t.Context(), []agents.Planned{l.plan})
 		l.must(err)
 		l.Apply(t.Context(), all)
-		if uid := l.pv("pvc-0").Spec.ClaimRef.UID; (uid == "lost") != (what == "a Lost claim") || uid == "waits" {
-			t.Errorf("%s: the claimRef has the UID %q", what, uid)
+		if uid := l.pv("pvc-0").Spec.ClaimRef.UID; uid != row.uid {
+			t.Errorf("%s: the claimRef has the UID %q, want %q", what, uid, row.uid)
 		}
 		c, err := l.objects.CoreV1().PersistentVolumeClaims("shop").Get(t.Context(), "data-0", metav1.GetOptions{})
 		if err != nil || c.Spec.VolumeName != "pvc-0" || all[0].Failed != "" {
