@@ -63,8 +63,11 @@ func upTo(most int) func(*World) string {
 	return func(w *World) string { return strconv.Itoa(1 + w.rnd.IntN(most)) }
 }
 
-// restart starts an agent anew, with other flags if there are any.
+// restart starts an agent anew, with other flags if there are any. The operator gives its agents theirs.
 func (w *World) restart(n *node, flags []string) bool {
+	if len(flags) > 0 && w.inst.Load() != nil {
+		return false
+	}
 	w.stopAgent(n)
 	if len(flags) > 0 {
 		n.flags = slices.Clone(flags)

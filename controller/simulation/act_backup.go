@@ -81,6 +81,7 @@ func (w *World) uids() (all []string) {
 func (j *judge) restored(pvs []object) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.tenant, j.older = j.world.tenantUID(), true
 	j.pvs = map[string]*volume{}
 	for _, pv := range pvs {
 		x := apiserver.Write{Who: "god", Name: field(pv, "metadata", "name"), New: pv}
@@ -89,6 +90,12 @@ func (j *judge) restored(pvs []object) {
 			v.policy, v.edited = field(pv, "spec", "persistentVolumeReclaimPolicy"), true
 		}
 	}
+}
+
+// isForeign reports whether the PV was made in another cluster.
+func (j *judge) isForeign(pv string) bool {
+	v := j.volumeOfPV(pv)
+	return v != nil && v.foreign
 }
 
 var command = regexp.MustCompile(`kubectl (annotate|label) (?:--overwrite )?(pv|node) (\S+) ([^\s=]+)=([^\s;,)]+)`)
@@ -121,6 +128,7 @@ func (w *World) obey(name string) bool {
 		n := w.node(c[3])
 		switch {
 		case key == contract.AnnDeleteVolume, key == contract.AnnGiveUp && (n == nil || len(n.away) == 0):
+		case key == contract.AnnCluster && w.judge.isForeign(c[3]): // the event asks for it if the node was one of this cluster
 		case c[2] == "node":
 			w.editNode(c[3], func(o *corev1.Node) { change(&o.ObjectMeta) })
 		default:

@@ -141,6 +141,6 @@ func (j *judge) hand(pv string, claim *corev1.PersistentVolumeClaim) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if v := j.pvs[pv]; v != nil {
-		v.handed, v.claim, v.name, v.wanted, v.given = true, claim.UID, claim.Namespace+"/"+claim.Name, "", ""
+		v.handed, v.claim, v.name, v.wanted, v.given, v.tenant = true, claim.UID, claim.Namespace+"/"+claim.Name, "", "", j.tenant
 	}
 }

@@ -27,7 +27,7 @@ var claimActs = []act{
 		draw: func(w *World) []string { return w.aClaim() },
 		do:   func(w *World, args []string) bool { return w.deleteClaim(arg(args, 0)) }},
 	{words: "claim again", usage: "NAME: a claim is made again under its name, as a StatefulSet does", weight: 1,
-		draw: func(w *World) []string { return nil },
+		draw: func(w *World) []string { return w.aFormerClaim() },
 		do: func(w *World, args []string) bool {
 			v := w.judge.volumeOfClaim(arg(args, 0))
 			return v != nil && w.makeClaim(args[0], v.node, w.classOf(v), "1Mi")
@@ -98,7 +98,7 @@ func (w *World) classOf(v *volume) string {
 	return v.pool + "-keep"
 }
 
-const tenant = "default" // the namespace of all claims
+const tenant = "tenant" // the namespace of all claims
 
 func (w *World) makeClaim(name, node, class, size string) bool {
 	bytes, err := resource.ParseQuantity(size)
@@ -137,6 +137,33 @@ func (w *World) aClaim() []string {
 		return nil
 	}
 	return []string{pick(w, sorted(names))}
+}
+
+// aFormerClaim draws the name of a claim that was deleted, nil if there is none.
+func (w *World) aFormerClaim() []string {
+	var names []string
+	for _, name := range w.judge.claims() {
+		_, err := w.god.CoreV1().PersistentVolumeClaims(tenant).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return []string{pick(w, sorted(names))}
+}
+
+// claims are the names of those that had volumes on nodes of this cluster.
+func (j *judge) claims() (all []string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, v := range j.volumes {
+		if name, is := strings.CutPrefix(v.name, tenant+"/"); is && !v.foreign && !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
 }
 
 // aPV draws the claim of a PV that exists, nil if there is none. The claim may be gone.

@@ -131,5 +131,6 @@ func (w *World) copyOld(node, uid string) bool {
 func (j *judge) knows(v *volume) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	v.tenant = j.tenant
 	j.volumes = append(j.volumes, v)
 }

@@ -62,6 +62,7 @@ func (j *judge) recovers(made *recovery.Volume) {
 		if name := made.Namespace + "/" + made.Claim; name != v.name {
 			j.blameLocked("BYTES", "the volume of claim %s is recovered for claim %s", v.name, name)
 		}
+		j.sameTenant(v, "recovered")
 		v.recovered = true
 	}
 }

@@ -19,12 +19,17 @@ import (
 
 // undeleteActs are what an administrator does with deleted volumes that pools keep.
 var undeleteActs = []act{
-	{words: "undelete", usage: "NAME: an administrator brings a deleted volume of the claim back", weight: 2, next: []string{"delete claim", "recover", "undelete"},
+	{words: "undelete", usage: "NAME: an administrator brings a deleted volume of the claim back", weight: 2, next: []string{"delete claim", "recover", "undelete", "namespace again"},
 		draw: func(w *World) []string { return w.aKeptClaim() },
-		do:   func(w *World, args []string) bool { return w.undelete(arg(args, 0), false) }},
+		do:   func(w *World, args []string) bool { return w.undelete(arg(args, 0), kuberecovery.Options{}, false) }},
+	{words: "undelete to", usage: "NAME: he says that it is for the namespace as it is now", weight: 1, next: []string{"delete claim"},
+		draw: func(w *World) []string { return w.aKeptClaim() },
+		do: func(w *World, args []string) bool {
+			return w.undelete(arg(args, 0), kuberecovery.Options{ToNamespace: tenant}, false)
+		}},
 	{words: "undelete killed", usage: "NAME: he brings it back, and the command is killed before it makes PV and claim", weight: 1, next: []string{"recover"},
 		draw: func(w *World) []string { return w.aKeptClaim() },
-		do:   func(w *World, args []string) bool { return w.undelete(arg(args, 0), true) }},
+		do:   func(w *World, args []string) bool { return w.undelete(arg(args, 0), kuberecovery.Options{}, true) }},
 	nodeAct("agent retains", " DURATION: its agent starts again, and keeps deleted volumes for so long", 2, (*node).runs,
 		func(w *World, n *node, args []string) bool {
 			if _, ok := duration(arg(args, 0)); !ok || w.kind != ofAgents {
@@ -88,7 +93,7 @@ func (w *World) keptOn(n *node) []kuberecovery.Kept {
 }
 
 // undelete does what kubectl hpp undelete --yes does with the volume of the claim that was deleted last.
-func (w *World) undelete(claim string, killed bool) bool {
+func (w *World) undelete(claim string, o kuberecovery.Options, killed bool) bool {
 	var last kuberecovery.Kept
 	var on *node
 	for _, n := range w.nodes {
@@ -102,17 +107,17 @@ func (w *World) undelete(claim string, killed bool) bool {
 		return false
 	}
 	u := on.agent.agent.Undeleter()
-	request := agentrecovery.Request{Named: orphans.Named{Pool: last.PoolUUID, Name: last.Name, Created: last.Created, Trash: last.ID}}
+	request := agentrecovery.Request{Named: orphans.Named{Pool: last.PoolUUID, Name: last.Name, Created: last.Created, Trash: last.ID}, Options: o}
 	planned, err := u.Plan(ctx, request)
 	if err != nil {
 		return false
 	}
-	r := &recovery.Recovery{Client: w.god}
+	r := &recovery.Recovery{Client: w.god, Options: o}
 	all, err := r.Decide(ctx, []agents.Planned{{Agent: cluster.Agent{Node: on.name}, Plan: kuberecovery.Plan{Volumes: []kuberecovery.Volume{planned}}}})
 	if err != nil || len(all) != 1 || all[0].Verdict != kuberecovery.Made {
 		return false
 	}
-	w.judge.undeletes(all[0])
+	w.judge.undeletes(all[0], o.ToNamespace != "")
 	done := make(chan error, 1) // an agent that is killed halfway never answers
 	go func() {
 		_, err := u.Undelete(ctx, request)
@@ -135,8 +140,9 @@ func (w *World) undelete(claim string, killed bool) bool {
 	return true
 }
 
-// undeletes notes that a deleted volume comes back. It must be for the claim that it had.
-func (j *judge) undeletes(made *recovery.Volume) {
+// undeletes notes that a deleted volume comes back. It must be for the claim that it had, and for the same
+// tenant unless a person says that the one of now may have it.
+func (j *judge) undeletes(made *recovery.Volume, anyTenant bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, v := range j.volumes {
@@ -146,6 +152,10 @@ func (j *judge) undeletes(made *recovery.Volume) {
 		if name := made.Namespace + "/" + made.Claim; name != v.name {
 			j.blameLocked("BYTES", "the deleted volume of claim %s comes back for claim %s", v.name, name)
 		}
+		if anyTenant {
+			v.tenant = j.tenant
+		}
+		j.sameTenant(v, "undeleted")
 		v.undeleted, v.wanted, v.recovered, v.kept, v.keptFor = v.wanted, "", true, time.Time{}, 0
 	}
 }
@@ -165,7 +175,7 @@ func (j *judge) keptBytes() {
 		there := j.isKept(v)
 		switch {
 		case v.kept.IsZero() && there && v.keptFor == 0:
-			v.kept, v.keptFor = time.Now(), n.retention()
+			v.kept, v.keptFor = j.looked, n.retention() // it was deleted since then
 		case v.kept.IsZero():
 		case n.retention() < v.keptFor || n.second != nil:
 			v.kept, v.keptFor = time.Time{}, -1 // people want it to go sooner: the second agent keeps nothing
@@ -177,6 +187,7 @@ func (j *judge) keptBytes() {
 			v.kept, v.keptFor = time.Time{}, -1
 		}
 	}
+	j.looked = time.Now()
 }
 
 // isKept reports whether the pool keeps the data of a deleted volume.

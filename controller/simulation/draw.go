@@ -97,7 +97,10 @@ func (d *drawer) ofKind() []act {
 		case strings.HasPrefix(a.words, "raw "):
 			return true
 		}
-		return d.kind != ofInstalled && slices.ContainsFunc(operatorActs, func(o act) bool { return o.words == a.words })
+		if d.kind == ofInstalled {
+			return slices.Contains([]string{"migrate", "orphans delete", "agent retains"}, a.words) // settings do that
+		}
+		return slices.ContainsFunc(operatorActs, func(o act) bool { return o.words == a.words })
 	})
 }
 

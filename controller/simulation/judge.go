@@ -34,6 +34,9 @@ type judge struct {
 
 	gone   map[string]string                   // by class: what it asks for if a node is gone
 	backup map[string]*corev1.PersistentVolume // by claim: its first PV, as a backup has it
+	looked time.Time                           // when it last looked for what pools keep
+	older  bool                                // etcd was restored from a backup
+	tenant types.UID                           // the namespace of the claims; one that is made again is another tenant's
 }
 
 // volume is a directory that a claim got, as the judge knows it.
@@ -57,6 +60,7 @@ type volume struct {
 	pv              types.UID // of a PV whose claim was deleted when it had been Bound under its agent
 	edited          bool      // people or tools changed what the product wrote on its PV
 	foreign         bool      // its PV was made in another cluster
+	tenant          types.UID // the namespace of its claim
 }
 
 // Violation is a rule that was broken.
@@ -209,6 +213,7 @@ func (j *judge) volumeOf(x apiserver.Write) *volume {
 			return v
 		}
 	}
+	at.tenant = j.tenant
 	j.volumes = append(j.volumes, &at)
 	if i := j.world.inst.Load(); i != nil {
 		at.policy = field(x.New, "spec", "persistentVolumeReclaimPolicy")
@@ -261,6 +266,7 @@ func (j *judge) podWrites(pv *corev1.PersistentVolume, claim *corev1.PersistentV
 	switch {
 	case v.handed:
 	case v.recovered && err == nil && v.name == claim.Namespace+"/"+claim.Name:
+		j.sameTenant(v, "given")
 		v.claim, v.recovered, v.given, v.removed = claim.UID, false, "", time.Time{}
 	case err == nil && string(have) != mark && v.claim != claim.UID && v.wanted == "":
 		if owner := j.ofMark(string(have)); owner != nil && owner.claim != claim.UID && !owner.handed {

@@ -33,7 +33,8 @@ var operatorActs = []act{
 		func(i *installed, args []string) bool { return i.deleteResource(len(args) > 0) }),
 	installedAct("setting", "KEY [VALUE]: a setting is changed, or removed; it may be misspelt", 2, func(w *World) []string {
 		return pick(w, [][]string{{"nodeGoneGrace", "1d"}, {"nodeGoneGrace", "24h"}, {"nodeGoneGrace"}, {"PV_RECLAIM_POLICY", "Retain"},
-			{"PV_RECLAIM_POLICY", "retain"}, {"PV_RECLAIM_POLICY"}})
+			{"PV_RECLAIM_POLICY", "retain"}, {"PV_RECLAIM_POLICY"}, {"HPP_ORPHANS", "delete"}, {"HPP_ORPHAN_GRACE", "10m"},
+			{"HPP_TRASH_RETENTION", "1h"}, {"HPP_TRASH_RETENTION"}, {"MIGRATE_TO_CSI", "run"}, {"MIGRATE_TO_CSI", "back"}})
 	}, func(i *installed, args []string) bool { return i.setting(arg(args, 0), strings.Join(args[1:], " ")) }),
 	installedAct("workload", "NODE on|off: it is to have an agent, or none", 2, func(w *World) []string {
 		return []string{pick(w, w.nodes).name, pick(w, []string{"on", "off"})}

@@ -86,6 +86,9 @@ func (i *installed) kubelets(all *objects) {
 				i.remove(0, pod, client.GracePeriodSeconds(0), client.PropagationPolicy("Background"))
 			}
 		case c == nil:
+			if contract.PodReady(pod) { // its container ended
+				i.readyIf(pod, false)
+			}
 			i.steps.doAfter(2*time.Second, "start "+string(pod.UID), func() error { return i.start(pod, n) })
 		case c.agent != nil:
 			i.readyIf(pod, c.ready.Load())
@@ -160,8 +163,8 @@ func (i *installed) start(pod *corev1.Pod, n *node) error {
 	n.lives++
 	n.retains = slices.Contains(args, "--reclaim-policy=Retain") || n.retains && i.retains
 	c.agent = &process{who: fmt.Sprintf("agent/%s#%d", n.name, n.lives), done: make(chan struct{}), node: n, pod: pod.Name, paths: paths, mounted: n.mounted}
-	n.agent = c.agent
-	if err := i.runAgent(c.agent, append(args, n.flags...)); err != nil { // the kubelet tries again
+	n.agent, n.flags = c.agent, args
+	if err := i.runAgent(c.agent, args); err != nil { // the kubelet tries again
 		delete(i.running, pod.UID)
 		n.agent = nil
 		return nil

@@ -78,7 +78,7 @@ func (i *installed) mounted(all *objects, crs []v1beta1.HostPathProvisioner, n *
 		used = used || v.node == n.name && v.pool == m.owner.Pool
 	}
 	wants := func(p v1beta1.StoragePool) bool { return p.PVCTemplate != nil && n.base+p.Path+"/csi" == path }
-	if len(crs) == 1 && !slices.ContainsFunc(crs[0].Spec.StoragePools, wants) && !used {
+	if len(crs) == 1 && !slices.ContainsFunc(crs[0].Spec.StoragePools, wants) && !used && !n.lost {
 		i.judge.blameLocked("STUCK", "the disk of pool %s of %s stays mounted, and no pool is to be there", m.owner.Pool, n.name)
 	}
 	holds := func(d appsv1.Deployment) bool {

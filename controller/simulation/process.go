@@ -124,15 +124,17 @@ func (w *World) kill(p *process) {
 	p.killed.Store(true)
 	w.faults.living.Delete(p.who)
 	p.cancel()
+	hangs := p.stopAt.Load() > 0
 	select {
 	case <-p.done:
 	case <-time.After(time.Minute):
-		if p.node != nil && p.stopAt.Load() == 0 {
+		if p.node != nil && !hangs {
 			w.judge.blame("ENDS", "%s does not end within a minute after SIGTERM", p.who)
 		}
-		if p.node != nil {
-			w.movePools(p.node) // the process may have the locks for ever
-		}
+		hangs = true
+	}
+	if hangs && p.node != nil {
+		w.movePools(p.node) // a part that hangs before a change may have the locks for ever
 	}
 }
 

@@ -59,6 +59,8 @@ func (j *judge) givenUp(v *volume, how string) {
 	lost, since := time.Time{}, ""
 	absent := n.absent
 	switch {
+	case time.Since(n.back) < time.Second: // it came back between the operator's question and its write
+		absent = n.was
 	case n.agent != nil:
 		absent = time.Time{} // a Node that is gone is there while its agent is ready
 	case !absent.IsZero() && n.ended.After(absent):

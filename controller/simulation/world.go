@@ -56,6 +56,7 @@ type node struct {
 	name, base string
 	uid        types.UID
 	absent     time.Time            // since when there is no Node; zero while there is one
+	was, back  time.Time            // since when there was none before its Node was made, and when that was
 	ended      time.Time            // when its last agent ended
 	renamed    bool                 // its hostname label was changed
 	lost       bool                 // its Node was deleted, or its kubelet did not answer
@@ -87,6 +88,7 @@ func (w *World) build(nodes int) {
 	w.API.Seen = w.seen
 	w.god = kubernetes.NewForConfigOrDie(w.API.Config("god"))
 	must1(w.god.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))
+	w.makeTenant()
 	must1(w.god.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: contract.CSIProvisioner},
 		Spec: storagev1.CSIDriverSpec{AttachRequired: new(false), PodInfoOnMount: new(true), StorageCapacity: new(true),
 			VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral}}}, metav1.CreateOptions{}))
@@ -143,7 +145,7 @@ func (w *World) makeNode(n *node) {
 	must1(w.god.StorageV1().CSINodes().Create(ctx, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: n.name},
 		Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: contract.CSIProvisioner, NodeID: n.name,
 			TopologyKeys: []string{contract.TopologyNode}}}}}, metav1.CreateOptions{}))
-	n.uid, n.absent = made.UID, time.Time{}
+	n.uid, n.was, n.absent, n.back = made.UID, n.absent, time.Time{}, time.Now()
 }
 
 // deleteNode deletes the Node of a machine, and what Kubernetes collects with it.

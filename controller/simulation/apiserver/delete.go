@@ -147,6 +147,25 @@ type item struct {
 // dependents of an owner that waits for that, and empties namespaces that are deleted. Each call does
 // one step of a chain of owners.
 func (s *Server) Collect(who string) {
+	g := s.collector(who)
+	for _, i := range g.all {
+		g.step(i)
+	}
+}
+
+// Empty does what the namespace controller would do by now about one namespace that is deleted, and
+// nothing about owners.
+func (s *Server) Empty(who, namespace string) {
+	g := s.collector(who)
+	for _, i := range g.all {
+		if i.table.Name == "namespaces" && i.Name == namespace {
+			g.step(i)
+		}
+	}
+}
+
+// collector returns a collector of what there is now.
+func (s *Server) collector(who string) *collector {
 	g := &collector{Server: s, who: who, owners: map[types.UID]item{}}
 	s.mu.Lock()
 	g.served = s.served
@@ -160,9 +179,7 @@ func (s *Server) Collect(who string) {
 		}
 	}
 	s.mu.Unlock()
-	for _, i := range g.all {
-		g.step(i)
-	}
+	return g
 }
 
 // step does what is to be done about one object. What fails is done by the next round.
@@ -189,7 +206,11 @@ func (g *collector) step(i item) {
 	case i.table.Name == "namespaces":
 		in := drop(g.all, func(d item) bool { return d.Namespace != i.Name })
 		if !g.deleteAll(in, metav1.DeletePropagationBackground) {
-			_, _ = g.call(i, "update").commit(func(old Object) (Object, error) {
+			c := g.call(i, "update")
+			_, _ = c.commit(func(old Object) (Object, error) {
+				if old == nil || text(old, "metadata.uid") != string(i.UID) {
+					return nil, c.notFound() // another round was sooner
+				}
 				old = fork(old)
 				delete(old, "spec")
 				return old, nil
