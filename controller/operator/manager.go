@@ -91,7 +91,7 @@ func (s Settings) RunIn(ctx context.Context, config *rest.Config, outside Outsid
 	defer recorder.Close()
 	claims := &waiting.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: recorder,
 		Installed: r.installed}
-	if err := claims.Register(mgr); err != nil {
+	if err := errors.Join(claims.Register(mgr), (&waiting.Volumes{Reconciler: claims}).Register(mgr)); err != nil {
 		return err
 	}
 	nodes := &nodegone.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: recorder,

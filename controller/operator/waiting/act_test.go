@@ -268,7 +268,7 @@ func newRecorder(t *testing.T, client kubernetes.Interface) *events.Recorder {
 
 func messages(t *testing.T, live *kubefake.Clientset) (all []string) {
 	t.Helper()
-	list, err := live.CoreV1().Events("ns").List(t.Context(), metav1.ListOptions{})
+	list, err := live.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,11 @@
-// Package waiting watches claims that wait for the agent of their node. It is part of the operator,
-// which sees all nodes; an agent sees its own.
+// Package waiting watches claims that wait for the agent of their node, and PVs whose volumes wait for
+// it to be deleted. It is part of the operator, which sees all nodes; an agent sees its own.
 //
 //	reconcile.go  watches claims, and waits before it acts
 //	act.go        records an event by the node of a claim, and by who chose it
 //	pods.go       finds pods that keep the scheduler from choosing a node
 //	giveback.go   gives the claim back to the scheduler
+//	volumes.go    records an event on a PV whose volume nothing deletes
 //
 // A claim gets an event if
 //
