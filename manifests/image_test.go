@@ -41,6 +41,30 @@ func TestImageIsSetOnce(t *testing.T) {
 	}
 }
 
+// A kustomization of a user's own sets the images of containers, and nothing else: a variable or an argument with the
+// placeholder would keep it.
+func TestOnlyContainersNameTheImage(t *testing.T) {
+	found := 0
+	for _, file := range files(t) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if line = strings.TrimSpace(line); !strings.Contains(line, "registry.invalid") || strings.HasPrefix(line, "#") {
+				continue
+			}
+			found++
+			if !strings.HasPrefix(strings.TrimPrefix(line, "- "), "image: ") && file != "image/kustomization.yaml" {
+				t.Errorf("%s: %s", file, line)
+			}
+		}
+	}
+	if found < 5 {
+		t.Errorf("%d places name the image", found)
+	}
+}
+
 // What is built without a name is what the manifests run.
 func TestMakeBuildsThatImage(t *testing.T) {
 	cmd := exec.Command("make", "-s", "-C", "..", "-n", "image")

@@ -71,6 +71,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if settings, err = settings.WithImage(ctx, config); err != nil {
+		return err
+	}
 	klog.InfoS("Starting the operator", "version", version, "namespace", settings.Namespace, "image", settings.Image)
 	return settings.Run(ctx, config, addresses)
 }

@@ -19,8 +19,8 @@ const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 type Settings struct {
 	// Namespace is that of the operator, and of the agents.
 	Namespace string
-	// Image is that of the agents.
-	Image string
+	// Image is that of the agents. If it is empty, WithImage takes that of Pod, the operator's own.
+	Image, Pod string
 	// Version is that of the operator.
 	Version string
 	// PartOf and Installer are the values of the labels app.kubernetes.io/part-of and
@@ -60,15 +60,16 @@ func ParseSettings(version string, env func(string) string) (s Settings, ignored
 		Monitoring: cmp.Or(env("MONITORING_NAMESPACE"), "monitoring"), Runbooks: env("RUNBOOK_URL_TEMPLATE"),
 		TLS:   tlsprofile.Overrides(env),
 		Image: cmp.Or(env("OPERATOR_IMAGE"), env("CSI_PROVISIONER_IMAGE"), env("PROVISIONER_IMAGE")),
+		Pod:   env("POD_NAME"),
 	}
 	for _, name := range ignoredImages {
 		if env(name) != "" {
 			ignored = append(ignored, name)
 		}
 	}
-	if s.Image == "" {
-		return s, ignored, errors.New("OPERATOR_IMAGE is not set; set it to the image of this container, which has the " +
-			"agent too")
+	if s.Image == "" && s.Pod == "" {
+		return s, ignored, errors.New("neither POD_NAME nor OPERATOR_IMAGE is set; set the first to the name of this pod, " +
+			"or the second to its image, which has the agent too")
 	}
 	if s.Runbooks != "" && strings.Count(s.Runbooks, "%s") != 1 {
 		return s, ignored, fmt.Errorf("RUNBOOK_URL_TEMPLATE is %q; set it to an address with one %%s for the name of the "+

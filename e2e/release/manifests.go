@@ -45,7 +45,7 @@ func (r *Release) writeManifests(ctx context.Context, work, files string) error 
 	for _, form := range Forms {
 		overlay := images
 		if form == "operator" {
-			overlay += operatorImage + fmt.Sprintf(operatorRunbooks, r.page(runbooks+"%s.md"))
+			overlay += fmt.Sprintf(operatorRunbooks, r.page(runbooks+"%s.md"))
 		}
 		if err := r.render(ctx, bin, work, form, overlay, filepath.Join(files, "install-"+fileOf(form)), r.headOf(form)); err != nil {
 			return err
@@ -111,15 +111,6 @@ func (r *Release) render(ctx context.Context, bin, work, form, overlay, to, head
 	}
 	return os.WriteFile(to, []byte(head+r.withPages(string(text))), 0o644)
 }
-
-// operatorImage has the operator's agents run the image of the operator's container, after the
-// overlay has set it.
-const operatorImage = `replacements:
-  - source: {kind: Deployment, name: hostpath-provisioner-operator, fieldPath: spec.template.spec.containers.0.image}
-    targets:
-      - select: {kind: Deployment, name: hostpath-provisioner-operator}
-        fieldPaths: ["spec.template.spec.containers.0.env.[name=OPERATOR_IMAGE].value"]
-`
 
 // operatorRunbooks has the operator's rules name pages at %s.
 const operatorRunbooks = `patches:
