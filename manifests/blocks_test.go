@@ -48,9 +48,9 @@ func TestBlocksOfInstall(t *testing.T) {
 }
 
 func TestBlocksOfSELinux(t *testing.T) {
-	_, text, found := strings.Cut(page(t, "docs/install.md"), "\n    spec:\n")
+	_, text, found := strings.Cut(page(t, "docs/hardening.md"), "\n    spec:\n")
 	if !found {
-		t.Fatal("docs/install.md sets no categories")
+		t.Fatal("docs/hardening.md sets no categories")
 	}
 	text, _, _ = strings.Cut(text, "\n\n")
 	var pod corev1.Pod

@@ -69,13 +69,13 @@ func TestReadmeClaimBindsAfterItsInstallation(t *testing.T) {
 	t.Errorf("the claim's class is %s, which manifests/%s does not have", *claim.Spec.StorageClassName, installed[1])
 }
 
-// The page about installation says of each sidecar of the older manifests whether it stays.
+// The page about sidecars says of each sidecar of the older manifests whether it stays.
 func TestInstallKnowsTheSidecars(t *testing.T) {
-	text := page(t, "docs/install.md")
+	text := page(t, "docs/sidecars.md")
 	for _, sidecar := range []string{"csi-provisioner", "node-driver-registrar", "livenessprobe",
 		"csi-external-health-monitor-controller", "csi-snapshotter", "csi-resizer", "csi-attacher"} {
 		if row := regexp.MustCompile("(?m)^\\| `" + sidecar + "` \\| (?:required|optional|remove it)"); !row.MatchString(text) {
-			t.Errorf("docs/install.md does not say whether %s stays", sidecar)
+			t.Errorf("docs/sidecars.md does not say whether %s stays", sidecar)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func TestInstallCountsCapabilities(t *testing.T) {
 func TestInstallSetsTheImage(t *testing.T) {
 	text := page(t, "docs/install.md")
 	push := strings.Index(text, "    make push IMAGE=registry.example.com/")
-	apply := strings.Index(text, "    kubectl apply -k ")
+	apply := strings.Index(text, "\nkubectl apply -k $STORAGE\n")
 	if push < 0 || push > apply {
 		t.Error("the image is not pushed before the first form is applied")
 	}
@@ -115,7 +115,7 @@ func TestInstallSetsTheImage(t *testing.T) {
 // The kustomization that the README has people write, beside their checkout, sets the image that
 // was pushed.
 func TestReadmeSetsTheImage(t *testing.T) {
-	commands := regexp.MustCompile(`(?ms)^make push IMAGE=(\S+):(\S+)\n(mkdir .*?\nEND)\nkubectl apply -k (\S+)$`).FindStringSubmatch(page(t, "README.md"))
+	commands := regexp.MustCompile(`(?ms)^STORAGE=(\S+)\nmake push IMAGE=(\S+):(\S+)\n(mkdir .*?\nEND)\nkubectl apply -k \$STORAGE$`).FindStringSubmatch(page(t, "README.md"))
 	if commands == nil {
 		t.Fatal("the README does not push an image, write a kustomization and apply it")
 	}
@@ -127,12 +127,12 @@ func TestReadmeSetsTheImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("sh", "-ec", commands[3])
+	cmd := exec.Command("sh", "-ec", "STORAGE="+commands[1]+"\n"+commands[4])
 	cmd.Dir = checkout
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	written := filepath.Join(checkout, commands[4], "kustomization.yaml")
+	written := filepath.Join(checkout, commands[1], "kustomization.yaml")
 	text, err := os.ReadFile(written)
 	if err != nil {
 		t.Fatal(err)
@@ -141,8 +141,8 @@ func TestReadmeSetsTheImage(t *testing.T) {
 	if err := yaml.UnmarshalStrict(text, &k); err != nil || len(k.Images) != 1 || len(k.Resources) != 1 {
 		t.Fatalf("%v: %s", err, text)
 	}
-	if got := k.Images[0]; got.Name+":"+got.NewTag != placeholder || got.NewName != commands[1] || got.NewTag != commands[2] {
-		t.Errorf("it sets %+v, and %s:%s was pushed for %s", got, commands[1], commands[2], placeholder)
+	if got := k.Images[0]; got.Name+":"+got.NewTag != placeholder || got.NewName != commands[2] || got.NewTag != commands[3] {
+		t.Errorf("it sets %+v, and %s:%s was pushed for %s", got, commands[2], commands[3], placeholder)
 	}
 	if _, err := os.Stat(filepath.Join(filepath.Dir(written), k.Resources[0], "kustomization.yaml")); err != nil {
 		t.Errorf("it names a form that is not there: %v", err)

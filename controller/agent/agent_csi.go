@@ -72,5 +72,5 @@ func (a *Agent) installCommand() string {
 	case a.Options.driver.kubeletDir != settings.DefaultKubeletDir:
 		form = "examples/kubelet-dir"
 	}
-	return "kubectl apply -k manifests/" + form + ", or as the agents were installed"
+	return "apply manifests/" + form + " with your image, as the agents were installed (docs/install.md)"
 }

@@ -29,7 +29,7 @@ func TestHelm(t *testing.T) {
 	r := follow(h.Scene, "docs/helm.md")
 	r.replace = strings.NewReplacer("oci://registry.example.com/storage/charts/hostpath-provisioner", h.chart(),
 		"--version 0.1.0", "--wait --timeout=5m --set=image.repository="+chartRepository+",image.tag="+chartTag,
-		"-k my-storage", "-k manifests/csi", "--values my-values.yaml", "")
+		"-k $STORAGE", "-k manifests/csi", "--values my-values.yaml", "")
 	program, err := chart.Helm(t.Context())
 	must(h.Scene, "helm", err)
 	t.Setenv("PATH", filepath.Dir(program)+":"+os.Getenv("PATH"))
@@ -54,6 +54,7 @@ func TestHelm(t *testing.T) {
 	if out, err := h.helm("install", "hostpath-provisioner", h.chart(), "--set=image.repository="+chartRepository); err == nil {
 		t.Errorf("installed over another's objects: %s", out)
 	}
+	r.run("STORAGE=")
 	over, install := r.rest[0], r.rest[1]
 	r.run("kubectl apply --server-side")
 	r.run("helm install hostpath-provisioner")

@@ -16,7 +16,9 @@ func followMigration(s *harness.Scene) {
 	end(s, pod{claim: claim.Name, script: "echo precious >/data/file", hostname: one.Hostname}.run(s))
 	r := follow(s, "docs/migration.md")
 	takeAgentAway(s) // as the header of examples/both-modes says
-	r.run("kubectl apply -k manifests/examples/migrate")
+	r.run("STORAGE=")
+	r.run("sed -i.bak")
+	r.run("kubectl apply -k $STORAGE")
 	s.Cleanup(func() {
 		if _, err := kubectl("", "delete", "-f", filepath.Join(root, "manifests", "examples", "migrate", "rbac.yaml"), "--ignore-not-found"); err != nil {
 			s.Error(err)
@@ -44,7 +46,8 @@ func followMigration(s *harness.Scene) {
 	}
 	verdict("plan", " ready")
 	r.run("kubectl -n hostpath-provisioner exec POD -- /hostpath-provisioner migrate")
-	mode("annotated")
+	r.run("kubectl -n hostpath-provisioner set env")
+	awaitDrivers(s)
 	verdict("annotated", " left")
 	r.values["PV"] = pv
 	r.run("kubectl annotate pv PV")

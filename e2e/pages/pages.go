@@ -12,7 +12,7 @@ import (
 )
 
 // Followed are the pages whose commands TestPages runs, in their order.
-var Followed = []string{"docs/install.md", "docs/migration.md", "docs/operations.md", "docs/storage-classes.md",
+var Followed = []string{"README.md", "docs/install.md", "docs/hardening.md", "docs/migration.md", "docs/operations.md", "docs/storage-classes.md",
 	"docs/troubleshooting.md"}
 
 // Runbooks are pages of one alert each. TestPages runs the commands of all of them, except of those
@@ -21,7 +21,6 @@ const Runbooks = "docs/runbooks/"
 
 // Elsewhere are the other pages with commands, and why TestPages does not run them.
 var Elsewhere = map[string]string{
-	"README.md":             "TestReadmeSetsTheImage of manifests, and TestPushedImageRuns and TestCSI of nodes",
 	"docs/autoscaling.md":   "they name nodes that an autoscaler is about to remove: TestOperator of suite has the objects",
 	"docs/blank-disks.md":   "they wipe disks: make demo-blank-disks",
 	"docs/claim-pools.md":   "they delete all claims of a pool: TestPoolTemplate of nodes",
@@ -89,7 +88,7 @@ func (c Command) Sets() bool { return assignment.MatchString(c.Text) }
 // Commands returns the commands of a page. The error names a command that has no end, and a line of a block of the language sh
 // that begins as no command does.
 func Commands(text string) (all []Command, err error) {
-	fence, open := "", false
+	fence, open, indent := "", false, 0
 	for i, line := range strings.Split(text, "\n") {
 		trimmed := strings.TrimSpace(line)
 		if after, is := strings.CutPrefix(trimmed, "```"); is && !open {
@@ -104,9 +103,13 @@ func Commands(text string) (all []Command, err error) {
 		switch {
 		case open:
 			last := &all[len(all)-1]
+			if heredoc.MatchString(last.Text) {
+				trimmed = line[min(indent, len(line)-len(strings.TrimLeft(line, " "))):]
+			}
 			last.Text += "\n" + trimmed
 			open = unfinished(last.Text)
 		case (fence == "sh" || indented) && begins.MatchString(trimmed):
+			indent = len(line) - len(strings.TrimLeft(line, " "))
 			all = append(all, Command{Line: i + 1, Text: trimmed})
 			open = unfinished(trimmed)
 		case fence == "sh" && trimmed != "" && !strings.HasPrefix(trimmed, "#"):

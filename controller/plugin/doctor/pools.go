@@ -128,7 +128,7 @@ func systemDisk(f *Facts) []finding {
 			if pool := s.Labels["pool"]; s.Value == 1 && !held[pool] {
 				all = append(all, finding{Warning, "node " + m.Agent.Node, "pool " + pool +
 					" is on the disk of the operating system and enforces no quotas: its volumes can fill the node",
-					"mount a disk at the pool's path, as manifests/examples/own-disk does, or turn quotas on"})
+					"give new claims a pool on a disk of its own (docs/install.md#give-it-its-own-disk), or turn quotas on"})
 			}
 		}
 		return all
