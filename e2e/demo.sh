@@ -112,7 +112,7 @@ run "$on_node node-02 -- ls -lR /var/hpvolumes"
 
 step 'Your turn'
 cat <<'END'
-make cluster-sync                      deploys the agent again
+make cluster-sync                      builds the image, and deploys manifests/legacy again
 ls manifests/examples                  more to try; README.md explains
 e2e/kubectl.sh get nodes               kubectl for this cluster
 bin/cluster status                     processes and logs
