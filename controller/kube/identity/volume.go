@@ -41,7 +41,7 @@ type PV struct {
 	Label Name
 	// Annotations are those by which the PV's provisioner names the node.
 	Annotations []Name
-	// Affinity is what the node affinity requires. Nobody can change it.
+	// Affinity is what the node affinity requires. It cannot be changed.
 	Affinity Name
 	// Unpinned is set if the PV has no affinity, and its provisioner writes none.
 	Unpinned bool

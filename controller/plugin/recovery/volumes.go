@@ -43,9 +43,9 @@ type Volume struct {
 // Agent returns the agent whose plan has the volume.
 func (v *Volume) Agent() cluster.Agent { return v.agent }
 
-// Trusted returns why the plan of an agent must not be applied, "" if it may be. Whoever runs a pod with
-// the labels of an agent decides what is in its plan. So its account must be one that makes PVs: who
-// runs a pod of that could make the PV without help.
+// Trusted returns why the plan of an agent must not be applied, "" if it may be. A user who runs a pod with
+// the labels of an agent decides what is in its plan. So its account must be one that makes PVs: a
+// user of that account could make the PV without help.
 func (r *Recovery) Trusted(ctx context.Context, a cluster.Agent) string {
 	account := "system:serviceaccount:" + a.Namespace + ":" + a.ServiceAccount
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: account,
