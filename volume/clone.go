@@ -273,6 +273,9 @@ func (p *Pool) landClone(op string, j *cloneJob) (Volume, error) {
 		if err := c.StillWanted(); err != nil {
 			return Volume{}, err
 		}
+		if err := p.noteCopy(c, r, j); err != nil {
+			return Volume{}, err
+		}
 		p.step("clone.rename")
 		switch err := tree.Rename(c.Staging, stagedName(r), c.Base, r.Name); {
 		case err == unix.EEXIST:

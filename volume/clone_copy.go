@@ -11,6 +11,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
@@ -65,6 +66,9 @@ func (p *Pool) copyClone(ctx context.Context, d *pooldir.Dir, j *cloneJob) error
 	if err := unix.Syncfs(dir); err != nil {
 		return fault.Path("flush", "filesystem", err)
 	}
+	if j.uses, err = p.openQuotas.CheckUse(dir, r); err != nil {
+		return err
+	}
 	return ctx.Err()
 }
 
@@ -82,7 +86,11 @@ func (p *Pool) copyOptions(j *cloneJob, turn *copyTurn) tree.CopyOptions {
 		Wrote: func(ctx context.Context, bytes int64) error {
 			j.mu.Lock()
 			j.written += bytes
+			written := j.written
 			j.mu.Unlock()
+			if p.openQuotas.Support.Method != quota.MethodBtrfs { // whose free space follows only with a commit
+				p.ledger.SetStaged(j.spec.Name, written)
+			}
 			return turn.wrote(ctx, bytes)
 		},
 	}

@@ -40,9 +40,10 @@ type cloneJob struct {
 	source int    // the source's directory
 	began  time.Time
 
-	exclusive bool // the copy is right only if nothing uses the source meanwhile
-	oneFile   bool // something uses it, and only one file may have data
-	bytes     bool // all data is written, because this filesystem shares no blocks with the source's
+	exclusive bool  // the copy is right only if nothing uses the source meanwhile
+	oneFile   bool  // something uses it, and only one file may have data
+	uses      int64 // what the kernel counts for the copy, once it is made
+	bytes     bool  // all data is written, because this filesystem shares no blocks with the source's
 
 	ctx    context.Context //nolint:containedctx // its end is that of the job
 	cancel context.CancelCauseFunc
@@ -257,6 +258,7 @@ func (p *Pool) runClone(j *cloneJob) {
 	defer func() {
 		j.panicked = recover()
 		j.close()
+		p.ledger.SetStaged(j.spec.Name, 0)
 		j.mu.Lock()
 		j.endedAt = time.Now()
 		j.mu.Unlock()
@@ -265,9 +267,12 @@ func (p *Pool) runClone(j *cloneJob) {
 			p.clones.remove(j)
 		}
 	}()
-	err := p.dir.Job(j.ctx, func(ctx context.Context, d *pooldir.Dir) error { return p.copyClone(ctx, d, j) })
+	err := j.spec.From.raiseSource(op, j)
 	if err == nil {
-		err = j.spec.From.compareSource(op, j)
+		err = p.dir.Job(j.ctx, func(ctx context.Context, d *pooldir.Dir) error { return p.copyClone(ctx, d, j) })
+	}
+	if err == nil {
+		err = j.spec.From.finishSource(op, j)
 	}
 	if err == nil {
 		j.volume, err = p.landClone(op, j)

@@ -3,10 +3,12 @@ package volume
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
@@ -103,13 +105,82 @@ func (s CloneSpec) fits(c *call, p *Pool, r record.Record) error {
 	return nil
 }
 
-// compareSource returns an ErrSource unless the source still is the volume that is meant: its next
-// claim's data may have been copied.
-func (p *Pool) compareSource(op string, j *cloneJob) error {
-	return p.withSource(op, j.spec.Source.Volume, func(*call) error {
-		_, err := p.sourceRecord(j.spec)
+// stores returns the records of all pools of the process.
+func (p *Pool) stores() (all []*record.Store) {
+	pools := p.siblings.Load()
+	if pools == nil {
+		return []*record.Store{p.records}
+	}
+	for _, other := range *pools {
+		all = append(all, other.records)
+	}
+	return all
+}
+
+// copiedBytes returns how many bytes the copies of a volume have, in all pools of the process.
+func (p *Pool) copiedBytes(r record.Record) (sum int64) {
+	for _, s := range p.stores() {
+		sum += s.Copied(record.SourceOf(p.ID(), r))
+	}
+	return sum
+}
+
+// raiseSource gives the source what its copy may keep of its blocks; see volumequota.Quotas.Loose.
+func (p *Pool) raiseSource(op string, j *cloneJob) error {
+	return p.withSource(op, j.spec.Source.Volume, func(c *call) error {
+		r, err := p.sourceRecord(j.spec)
+		if err == nil && c.quotas.Support.Method == quota.MethodBtrfs {
+			_, err = p.matchQuota(c, r)
+		}
 		return err
 	})
+}
+
+// matchSources raises the quotas of volumes that have copies, and lowers those whose copies are gone. An
+// error is left to the next purge.
+func (p *Pool) matchSources(c *call) {
+	if c.quotas.Support.Method != quota.MethodBtrfs {
+		return
+	}
+	names := p.quotas.Loose()
+	for _, s := range p.stores() {
+		names = append(names, s.Sources()...)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		c.Progress()
+		unlock, free := p.names.TryLock(name)
+		if !free {
+			continue
+		}
+		if r, ok := p.records.Get(name); ok && r.InPlace() {
+			_, _ = c.quotas.Match(r)
+		}
+		unlock()
+	}
+}
+
+// finishSource returns an ErrSource unless the source still is the volume that is meant: its next
+// claim's data may have been copied. It notes what the source shares with the copy from now on.
+func (p *Pool) finishSource(op string, j *cloneJob) error {
+	return p.withSource(op, j.spec.Source.Volume, func(c *call) error {
+		r, err := p.sourceRecord(j.spec)
+		if err != nil {
+			return err
+		}
+		return p.noteCopy(c, r, j)
+	})
+}
+
+// noteCopy notes what a volume and its copy share, before a counter of the kernel has it for both. It
+// does nothing if that does not happen. As much may be noted that is not shared: then less is available
+// until the next walk.
+func (p *Pool) noteCopy(c *call, r record.Record, j *cloneJob) error {
+	if j.bytes || j.uses == 0 || !c.sharesCounted() {
+		return nil
+	}
+	p.ledger.Share(r, j.uses)
+	return p.writeShared(c)
 }
 
 // checkShares finds out whether files of the pool can share blocks with those of the source, and

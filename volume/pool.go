@@ -107,7 +107,8 @@ type Pool struct {
 	ledger  *space.Ledger
 	quotas  *volumequota.Quotas
 
-	clones *cloneJobs
+	clones  *cloneJobs
+	sharing bounded.Turns // one write of sharedName at a time
 
 	seen sync.Map // names of the volumes whose PV was seen since the pool was opened
 
@@ -140,11 +141,13 @@ func New(c Config) (*Pool, error) {
 		c.Step = func(string) {}
 	}
 	p := &Pool{config: c, path: filepath.Join("/", c.Path), trash: trash.New(c.PurgeRate, c.Step),
-		kept: trash.NewIndex(c.Running), room: trash.NewRoom(c.Running), clones: newCloneJobs()}
+		kept: trash.NewIndex(c.Running), room: trash.NewRoom(c.Running), clones: newCloneJobs(),
+		sharing: bounded.OneAtATime()}
 	p.records = record.NewStore(p.left)
 	p.ledger = space.NewLedger(p.records, c.Reserve, c.Overcommit)
 	p.quotas = volumequota.New(volumequota.Config{
 		Records: p.records, EnableBtrfs: c.EnableBtrfsQuota, Step: c.Step, Note: p.note,
+		Copied:   p.copiedBytes,
 		Recorded: func(filesystem string, id uint64) int { return p.filesystems.Load().Recorded(p.ledger, filesystem, id) },
 	})
 	p.dir = pooldir.New(p.dirConfig())

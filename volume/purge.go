@@ -55,6 +55,7 @@ func (p *Pool) purge(ctx context.Context, c *call, emptying *trash.Emptying) err
 			again = p.measureKept(ctx, c)
 		}
 		if !again || ctx.Err() != nil {
+			p.matchSources(c)
 			return errors.Join(dropped, written, recovered, err, unread, p.writeKept(c))
 		}
 	}

@@ -151,6 +151,9 @@ func unlike(p *volume.Pool) (faults []breach) {
 	ids := map[uint64]string{}
 	for _, r := range all {
 		u, err := inForce(filepath.Join(p.Path(), r.Name))
+		if more := u.Limit.Bytes - r.Bytes; p.Quotas().Method == quota.MethodBtrfs && more >= given(all, r) && more <= given(all, r)+size {
+			u.Limit.Bytes = r.Bytes // until the next purge also for a copy that is gone
+		}
 		switch {
 		case errors.Is(err, unix.ENOENT), r.Adopted && r.QuotaID == 0 && errors.Is(err, quota.ErrUnlimited):
 			continue // the account knows whether it should be there
@@ -163,6 +166,16 @@ func unlike(p *volume.Pool) (faults []breach) {
 		ids[r.QuotaID] = r.Name
 	}
 	return faults
+}
+
+// given returns the bytes of the copies of a volume.
+func given(all []record.Record, of record.Record) (sum int64) {
+	for _, r := range all {
+		if r.Source != nil && r.Source.Volume == of.Name {
+			sum += r.Bytes
+		}
+	}
+	return sum
 }
 
 func limited(name string, bytes int64) volume.Spec {

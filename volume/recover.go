@@ -86,6 +86,11 @@ func (p *Pool) matchQuotas(c *call) {
 			p.note(fmt.Sprintf("the quota of volume %s is not as recorded: %v", r.Name, err))
 		}
 	}
+	for _, name := range p.quotas.Loose() {
+		if r, ok := p.records.Get(name); ok && p.copiedBytes(r) == 0 {
+			p.note(fmt.Sprintf("the quota of volume %s is not as recorded: more is in use; it is lowered as the use falls", name))
+		}
+	}
 }
 
 // matchQuota sets the quota of a volume if it is not in force as recorded, and returns the

@@ -40,6 +40,11 @@ func (p *Pool) readShared(c *call) {
 
 // writeShared writes what was found shared, unless the file has it.
 func (p *Pool) writeShared(c *call) error {
+	release, err := p.sharing.Take(c.Call)
+	if err != nil {
+		return err
+	}
+	defer release()
 	all := p.ledger.Shared()
 	p.mu.Lock()
 	before := p.sharedOnDisk

@@ -30,3 +30,12 @@ func (s *Source) Equal(other *Source) bool {
 	same.Created = other.Created
 	return same == *other && s.Created.Equal(other.Created)
 }
+
+// origin identifies a volume, for whatever claim it is, and after a deletion that was taken back. The pool
+// is not in it: it is not known yet while the pool is opened, and names are unique among pools.
+type origin struct {
+	volume  string
+	created int64
+}
+
+func originOf(s Source) origin { return origin{s.Volume, s.Created.Unix()} }

@@ -20,6 +20,7 @@ type Store struct {
 	damaged  map[string]error // records that no program of this version understands
 	deferred map[string]State // states on the disk of deferred records
 	ids      map[uint64]int   // how many volumes are recorded with each quota ID
+	copied   map[origin]int64 // bytes of the copies of each volume
 }
 
 // NewStore returns an empty store. It calls left, without its lock, after a volume
@@ -35,11 +36,12 @@ func (s *Store) Reset(all Loaded) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.records, s.damaged, s.deferred, s.ids = all.Records, all.Damaged, map[string]State{}, map[uint64]int{}
+	s.copied = map[origin]int64{}
 	if s.records == nil {
 		s.records = map[string]Record{}
 	}
 	for _, r := range s.records {
-		s.countID(r, 1)
+		s.count(r, 1)
 	}
 }
 
@@ -53,13 +55,20 @@ func (s *Store) Set(r Record) {
 
 // replace sets the record of a volume. The caller holds mu.
 func (s *Store) replace(r Record) {
-	s.countID(s.records[r.Name], -1)
-	s.countID(r, 1)
+	s.count(s.records[r.Name], -1)
+	s.count(r, 1)
 	s.records[r.Name] = r
 }
 
-// countID adds so many volumes to those with the ID of the record. The caller holds mu.
-func (s *Store) countID(r Record, volumes int) {
+// count adds so many volumes to those with the ID of the record, and to the copies of its source. The
+// caller holds mu.
+func (s *Store) count(r Record, volumes int) {
+	if r.Source != nil {
+		from := originOf(*r.Source)
+		if s.copied[from] += int64(volumes) * r.Bytes; s.copied[from] == 0 {
+			delete(s.copied, from)
+		}
+	}
 	if r.QuotaID == 0 {
 		return
 	}
@@ -73,6 +82,23 @@ func (s *Store) WithQuotaID(id uint64) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ids[id]
+}
+
+// Copied returns the bytes that copies of a volume have, those included that are being made or deleted.
+func (s *Store) Copied(of Source) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.copied[originOf(of)]
+}
+
+// Sources returns the names of the volumes, in any pool, of which this one has copies.
+func (s *Store) Sources() (names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for from := range s.copied {
+		names = append(names, from.volume)
+	}
+	return names
 }
 
 // Defer changes a record in memory and leaves the write to the next purge. Recovery must be
@@ -128,7 +154,7 @@ func (s *Store) AllDeferred() []string {
 // Forget removes a record from memory only.
 func (s *Store) Forget(name string) {
 	s.mu.Lock()
-	s.countID(s.records[name], -1)
+	s.count(s.records[name], -1)
 	delete(s.records, name)
 	delete(s.deferred, name)
 	s.mu.Unlock()

@@ -65,6 +65,10 @@ func (l *Ledger) using() (all []finding, estimate bool) {
 		if r.State == record.Deleting {
 			return
 		}
+		if bytes, staged := l.staged[r.Name]; staged { // as sure as a counter that was read earlier
+			read.bytes = add(read.bytes, min(bytes, r.Bytes))
+			return
+		}
 		if _, exact := l.metered[r.Name]; exact {
 			written := max(0, l.sure.written[r.Name]-l.shared.of(r))
 			read.bytes = add(read.bytes, min(written, r.Bytes))

@@ -34,6 +34,7 @@ type Ledger struct {
 	metered  map[string]int64 // bytes as the kernel counts them, of volumes with a quota
 	sure     evidence         // what volumes use at least
 	shared   sharing          // what counters count more than once
+	staged   map[string]int64 // bytes that copies have written, of volumes that are being created
 	kept     int64            // bytes of kept volumes that may be offered
 	// filesystem is where the pool was when it was last open; "" is not known.
 	filesystem string
@@ -42,7 +43,8 @@ type Ledger struct {
 // NewLedger returns the ledger of a pool with these records. It never allocates the
 // reserve, in bytes, and allocates the rest up to overcommit times.
 func NewLedger(records *record.Store, reserve int64, overcommit float64) *Ledger {
-	l := &Ledger{records: records, reserve: reserve, overcommit: overcommit, reserved: map[string]int64{}}
+	l := &Ledger{records: records, reserve: reserve, overcommit: overcommit, reserved: map[string]int64{},
+		staged: map[string]int64{}}
 	l.Reset()
 	return l
 }
@@ -230,6 +232,18 @@ func (l *Ledger) Reserve(name string, bytes int64) (release func()) {
 		defer l.mu.Unlock()
 		delete(l.reserved, name)
 	}
+}
+
+// SetStaged stores how many bytes a copy has written that is not in place yet: they are part of its
+// allocation. 0 forgets it.
+func (l *Ledger) SetStaged(name string, bytes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if bytes == 0 {
+		delete(l.staged, name)
+		return
+	}
+	l.staged[name] = bytes
 }
 
 // SetFilesystem sets the filesystem that the pool is on; "" if it is not known.

@@ -77,6 +77,21 @@ func (l *Ledger) noteShared(r record.Record, bytes int64) {
 	l.shared.last[r.Name], l.shared.most[r.Name] = now, most
 }
 
+// Share stores that a volume got so many bytes that it shares with another one, until the next walk
+// finds out.
+func (l *Ledger) Share(r record.Record, bytes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.has(r) {
+		return
+	}
+	if l.shared.last == nil {
+		l.shared = sharing{map[string]Shared{}, map[string]Shared{}}
+	}
+	sum := Shared{add(l.shared.of(r), bytes), r.Created}
+	l.shared.last[r.Name], l.shared.most[r.Name] = sum, sum
+}
+
 // counted returns the volumes in place whose use the kernel counts.
 func (l *Ledger) counted() []record.Record {
 	l.mu.Lock()

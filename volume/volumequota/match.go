@@ -14,7 +14,8 @@ import (
 
 // Match sets the quota of a record if another is in force: a crash may have happened
 // between the writes of the record and the quota, or before the filesystem committed the
-// quota. It does nothing for a volume that gets no quota, or was created without one.
+// quota, or copies of the volume were made or deleted since. It does nothing for a volume that gets
+// no quota, or was created without one.
 //
 // It returns the quota's ID. That is the recorded one if there is one, even if the
 // directory has another or the quota cannot be set.
@@ -36,20 +37,35 @@ func (d *Dir) Match(r record.Record) (id uint64, err error) {
 		return 0, nil
 	case err != nil && !errors.Is(err, quota.ErrUnlimited):
 		return r.QuotaID, err
-	case r.QuotaID != 0 && d.inForce(u, r):
+	}
+	want := d.bearable(u, r)
+	d.quotas.setLoose(r.Name, want.Bytes-d.block >= r.Bytes)
+	if r.QuotaID != 0 && d.inForce(u, want) {
 		return r.QuotaID, nil
 	}
-	id, err = d.Set(dir, r)
+	id, err = d.set(dir, r, want)
+	if errors.Is(err, quota.ErrUsed) && d.Support.Method == quota.MethodBtrfs {
+		return r.QuotaID, nil // written meanwhile; the next Match lowers it
+	}
 	if r.QuotaID != 0 {
 		id = r.QuotaID
 	}
 	return id, err
 }
 
-// inForce compares the quota in force with the recorded one, which was rounded up to whole blocks.
-func (d *Dir) inForce(u quota.Usage, r record.Record) bool {
-	want, _ := d.wanted(r)
+// inForce compares the quota in force with the wanted one, which is rounded up to whole blocks.
+func (d *Dir) inForce(u quota.Usage, want quota.Limit) bool {
 	return u.Limit.Inodes == want.Inodes && u.Limit.Bytes >= want.Bytes && u.Limit.Bytes-want.Bytes < d.block
+}
+
+// bearable returns the wanted quota of a volume or, on btrfs, what is in use of the quota in force: the
+// volume may have blocks that only copies of it have had since.
+func (d *Dir) bearable(u quota.Usage, r record.Record) quota.Limit {
+	want, _ := d.wanted(r)
+	if d.Support.Method == quota.MethodBtrfs && u.Limit.Bytes > want.Bytes {
+		want.Bytes = max(want.Bytes, min(u.Limit.Bytes, u.Bytes))
+	}
+	return want
 }
 
 // errShared is an ErrConflict: the records do not show to which of two volumes an ID belongs.

@@ -8,6 +8,8 @@ package volumequota
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -23,6 +25,8 @@ type Config struct {
 	Records *record.Store
 	// Recorded returns how many volumes on a filesystem have a quota ID, in all pools.
 	Recorded func(filesystem string, id uint64) int
+	// Copied returns how many bytes copies of a volume have, in all pools; see Loose.
+	Copied func(record.Record) int64
 	// EnableBtrfs turns on simple quotas on a btrfs that has none; see quota.Enable.
 	EnableBtrfs bool
 	// Step is called before each change to the disk, with its name.
@@ -38,11 +42,12 @@ type Quotas struct {
 	mu      sync.Mutex        // guards what follows
 	support quota.Support     // when the pool was opened last
 	lost    map[string]string // by volume: why the kernel does not enforce its quota
+	loose   map[string]bool   // see Loose
 }
 
 // New returns the quotas of a pool that is not open yet.
 func New(c Config) *Quotas {
-	return &Quotas{config: c, lost: map[string]string{},
+	return &Quotas{config: c, lost: map[string]string{}, loose: map[string]bool{},
 		support: quota.Support{Method: quota.MethodNone, Reason: "the pool has not been opened yet"}}
 }
 
@@ -57,7 +62,27 @@ func (q *Quotas) Support() quota.Support {
 func (q *Quotas) Reset() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.lost = map[string]string{}
+	q.lost, q.loose = map[string]string{}, map[string]bool{}
+}
+
+// Loose returns the volumes whose quota in force is larger than their size. btrfs counts a block for
+// the subvolume that wrote it for as long as any file has it. So the source of a copy can be full of
+// blocks that it has overwritten, and gets as much more as its copies have. Once they are gone,
+// Match lowers the quota as the count falls.
+func (q *Quotas) Loose() []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Sorted(maps.Keys(q.loose))
+}
+
+func (q *Quotas) setLoose(name string, loose bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if loose {
+		q.loose[name] = true
+	} else {
+		delete(q.loose, name)
+	}
 }
 
 // Forget removes what Lost returns for a volume. It does nothing while the volume has a record.
@@ -66,6 +91,7 @@ func (q *Quotas) Forget(name string) {
 	defer q.mu.Unlock()
 	if _, there := q.config.Records.Get(name); !there {
 		delete(q.lost, name)
+		delete(q.loose, name)
 	}
 }
 

@@ -28,6 +28,9 @@ type Dir struct {
 // false if the volume gets none.
 func (d *Dir) wanted(r record.Record) (want quota.Limit, ok bool) {
 	want.Bytes = r.Bytes
+	if d.Support.Method == quota.MethodBtrfs && d.quotas.config.Copied != nil {
+		want.Bytes += d.quotas.config.Copied(r)
+	}
 	if d.Support.Inodes {
 		want.Inodes = r.Inodes
 	}
@@ -42,6 +45,10 @@ func (d *Dir) Set(dir int, r record.Record) (id uint64, err error) {
 	if !ok {
 		return 0, nil
 	}
+	return d.set(dir, r, want)
+}
+
+func (d *Dir) set(dir int, r record.Record, want quota.Limit) (id uint64, err error) {
 	id, err = d.enforcer.Set(dir, r.QuotaID, want)
 	if errors.Is(err, quota.ErrNone) {
 		if r.Quota == record.QuotaRequired {
@@ -69,6 +76,23 @@ func (d *Dir) MakeStaged(name string, r record.Record) error {
 func (d *Dir) MakesSubvolume(r record.Record) bool {
 	_, ok := d.wanted(r)
 	return ok && d.Support.Method == quota.MethodBtrfs
+}
+
+// CheckUse returns an ErrNoSpace if an open directory has more than its quota: some filesystems let a
+// process with privileges write past it. used is what the kernel counts; 0 if it counts nothing.
+func (d *Dir) CheckUse(dir int, r record.Record) (used int64, err error) {
+	if r.QuotaID == 0 {
+		return 0, nil
+	}
+	u, err := d.enforcer.Usage(dir, r.QuotaID)
+	if err != nil {
+		return 0, fmt.Errorf("read the usage: %w", err)
+	}
+	if u.Bytes > u.Limit.Bytes || u.Limit.Inodes > 0 && u.Inodes > u.Limit.Inodes {
+		return u.Bytes, fmt.Errorf("%w: it has %d bytes and %d inodes, and its quota is %d bytes and %d inodes: request more",
+			fault.ErrNoSpace, u.Bytes, u.Inodes, u.Limit.Bytes, u.Limit.Inodes)
+	}
+	return u.Bytes, nil
 }
 
 // Enforced reports whether the kernel enforces the volume's quota of bytes. not describes the part

@@ -1,0 +1,88 @@
+//go:build disk
+
+package volume_test
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
+)
+
+// btrfs counts a block for the volume that wrote it, for as long as any file has it. The source of a
+// clone can be full, be overwritten, and outlive the clone, and none of it costs the tenant his size.
+func TestDiskCloneOfAFullSource(t *testing.T) {
+	root, image := t.TempDir(), testdisk.Image(t, "btrfs")
+	testdisk.Attach(t, image, root, "commit=1")
+	p := opened(t, volume.Config{Path: root + "/pool", EnableBtrfsQuota: true})
+	v, err := p.Create(limited("v", 32*mib))
+	ok(t, err)
+	n, err := pour(t, v.Path+"/data", 40*mib)
+	if !errors.Is(err, unix.EDQUOT) || n < 24*mib {
+		t.Fatalf("the source is not full: %d bytes, %v", n, err)
+	}
+	_, err = p.Bind("v", binding("v"))
+	ok(t, err)
+	s := cloneOf(p, limited("c", 48*mib))
+	s.CopyBytes = false
+	c, err := awaited(p, s)
+	ok(t, err)
+	limit := func(name string, want int64) {
+		t.Helper()
+		if u, err := p.QuotaUsage(name); err != nil || u.Limit.Bytes != want {
+			t.Errorf("volume %s: %+v, %v; want a quota of %d MiB", name, u, err, want/mib)
+		}
+	}
+	limit("v", 80*mib)
+	limit("c", 48*mib)
+	overwrite := func() {
+		t.Helper()
+		data := make([]byte, mib)
+		f, err := os.OpenFile(v.Path+"/data", os.O_WRONLY, 0)
+		ok(t, err)
+		defer f.Close()
+		for at := int64(0); at < n; at += mib { // all of it: btrfs frees whole extents
+			if _, err := f.WriteAt(data[:min(mib, n-at)], at); err != nil {
+				t.Fatalf("overwrite the source at %d MiB: %v", at/mib, err)
+			}
+			testdisk.Sync(t, root) // with it btrfs frees what was overwritten
+		}
+	}
+	overwrite()
+	p = again(t, p, image, root)
+	limit("v", 80*mib)
+	overwrite()
+	ok(t, p.RollBack("c"))
+	purge(t, p)
+	testdisk.Run(t, "btrfs", "subvolume", "sync", root)
+	testdisk.Sync(t, root)
+	purge(t, p)
+	limit("v", 32*mib)
+	if there(c.Path) {
+		t.Error("the clone is there")
+	}
+	consistent(t, p)
+}
+
+// A clone gets no more than its size, also of data that is written to it.
+func TestDiskCloneHasAQuota(t *testing.T) {
+	p := opened(t, volume.Config{Path: testdisk.Mount(t, "btrfs") + "/pool", EnableBtrfsQuota: true})
+	v, err := p.Create(limited("v", 16*mib))
+	ok(t, err)
+	data := random(t, v.Path+"/data", 8*mib)
+	_, err = p.Bind("v", binding("v"))
+	ok(t, err)
+	c, err := awaited(p, cloneOf(p, limited("c", 16*mib)))
+	ok(t, err)
+	sameContent(t, c.Path+"/data", data)
+	if n, err := pour(t, c.Path+"/more", 64*mib); !errors.Is(err, unix.EDQUOT) || n > 16*mib {
+		t.Errorf("%d bytes went into the clone, %v", n, err)
+	}
+	if c.QuotaID == 0 || c.QuotaID == v.QuotaID || !c.QuotaEnforced {
+		t.Errorf("%+v, source %d", c, v.QuotaID)
+	}
+}
