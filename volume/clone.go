@@ -6,13 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"kubevirt.io/hostpath-provisioner/volume/fault"
-	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/space"
-	"kubevirt.io/hostpath-provisioner/volume/tree"
 	"kubevirt.io/hostpath-provisioner/volume/volumequota"
 )
 
@@ -81,15 +77,17 @@ func (p *Pool) Clone(s CloneSpec) (Volume, error) {
 	if there || err != nil {
 		return v, err
 	}
-	j, err := s.From.openSource(op, s)
+	j := newCloneJob(s)
+	if err = s.From.openSource(op, j); err == nil {
+		err = p.beginClone(op, j)
+	}
 	if err != nil {
+		// A call that the disk delays may go on after its error. It begins no job then.
+		if j.taken.CompareAndSwap(false, true) {
+			j.close()
+		}
 		return Volume{}, err
 	}
-	if err := p.beginClone(op, j); err != nil {
-		j.close()
-		return Volume{}, err
-	}
-	go p.runClone(j)
 	return p.cloneResult(op, j, s)
 }
 
@@ -140,7 +138,7 @@ func (p *Pool) cloned(op string, s CloneSpec) (v Volume, there bool, err error) 
 	return f.Volume, f.there, err
 }
 
-// beginClone allocates and stages the clone, and registers the job. It leaves nothing on error.
+// beginClone allocates and stages the clone, and starts the job. It leaves nothing on error.
 func (p *Pool) beginClone(op string, j *cloneJob) error {
 	s := j.spec
 	return p.withAnyVolume(op, s.Name, func(c *call) error {
@@ -167,10 +165,16 @@ func (p *Pool) beginClone(op string, j *cloneJob) error {
 		r := p.newRecord(s.Spec, record.Creating)
 		j.id = r.Trash
 		p.clones.add(j) // first: Recover leaves the staged directory of a job alone
-		if err := p.stageClone(c, r); err != nil {
+		err = p.stageClone(c, r)
+		if err == nil && !j.taken.CompareAndSwap(false, true) {
+			err = fmt.Errorf("%w: its caller has left", ErrNotReady)
+			p.unstageClone(c, r)
+		}
+		if err != nil {
 			p.clones.remove(j)
 			return err
 		}
+		go p.runClone(j)
 		return nil
 	})
 }
@@ -226,70 +230,3 @@ func (p *Pool) EndClone(name string) {
 }
 
 var errEnded = errors.New("its caller ended it")
-
-// stageClone creates the staged directory with its label and quota, while it is empty, and the record.
-func (p *Pool) stageClone(c *call, r record.Record) (err error) {
-	p.step("clone.mkdir")
-	if err := c.quotas.MakeStaged(stagedName(r), r); err != nil {
-		return fault.Path("create", stagedName(r), err)
-	}
-	defer func() {
-		if err != nil {
-			if p.drop(c, r.Name) == nil {
-				_ = p.unstage(c, stagedName(r))
-			}
-		}
-	}()
-	dir, err := openStaged(c.Dir, r)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(dir)
-	if err := c.SetLabel(dir); err != nil {
-		return err
-	}
-	if r.QuotaID, err = c.quotas.Set(dir, r); err != nil {
-		return err
-	}
-	p.step("clone.record")
-	return p.records.PutNew(c.Records, p.steps("record"), r, dir, c.Records)
-}
-
-// landClone renames the copy into place.
-func (p *Pool) landClone(op string, j *cloneJob) (Volume, error) {
-	return resultOf(p.withName, op, j.spec.Name, func(c *call) (Volume, error) {
-		unlock, err := p.names.Lock(c.Call, j.spec.Name)
-		if err != nil {
-			return Volume{}, err
-		}
-		defer unlock()
-		r, ok := p.records.Get(j.spec.Name)
-		if !ok || r.Trash != j.id || r.State != record.Creating {
-			return Volume{}, fmt.Errorf("%w: its record was removed meanwhile", ErrConflict)
-		}
-		if err := j.ctx.Err(); err != nil {
-			return Volume{}, err
-		}
-		if err := c.StillWanted(); err != nil {
-			return Volume{}, err
-		}
-		if err := p.noteCopy(c, r, j); err != nil {
-			return Volume{}, err
-		}
-		p.step("clone.rename")
-		switch err := tree.Rename(c.Staging, stagedName(r), c.Base, r.Name); {
-		case err == unix.EEXIST:
-			return Volume{}, errTaken
-		case err != nil:
-			return Volume{}, fault.Path("rename", stagedName(r), err)
-		}
-		p.step("clone.flush")
-		if err := file.Flush(c.Base, c.Staging); err != nil {
-			return Volume{}, err
-		}
-		r.State = record.Ready
-		p.records.Defer(r)
-		p.ledger.ReadAgain()
-		return p.volume(c, r, false), nil
-	})
-}

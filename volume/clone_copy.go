@@ -118,7 +118,8 @@ func (j *cloneJob) explain(err error) error {
 	return err
 }
 
-// abandonClone moves what a job that failed has staged to the trash.
+// abandonClone moves what a job that failed has staged to the trash. A clone that is in place all the
+// same stays: the step after that failed.
 func (p *Pool) abandonClone(op string, j *cloneJob) error {
 	return p.withName(op, j.spec.Name, func(c *call) error {
 		unlock, err := p.names.Lock(c.Call, j.spec.Name)
@@ -127,10 +128,10 @@ func (p *Pool) abandonClone(op string, j *cloneJob) error {
 		}
 		defer unlock()
 		r, ok := p.records.Get(j.spec.Name)
-		if !ok || r.Trash != j.id {
+		if !ok || r.Trash != j.id || r.State != record.Creating {
 			return nil
 		}
-		return p.abandon(c, r)
+		return p.recoverCreating(c, r)
 	})
 }
 

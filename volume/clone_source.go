@@ -13,37 +13,32 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
-// openSource checks the source of a clone under its lock, and returns a job that reads it: from then on
-// the source is not deleted. The caller closes the job.
-func (p *Pool) openSource(op string, s CloneSpec) (*cloneJob, error) {
-	type opened struct{ job *cloneJob }
-	o, err := resultOf(p.withSource, op, s.Source.Volume, func(c *call) (opened, error) {
-		r, err := p.sourceRecord(s)
+// openSource checks the source of a clone under its lock, and opens it for the job, which the caller
+// closes.
+func (p *Pool) openSource(op string, j *cloneJob) error {
+	return p.withSource(op, j.spec.Source.Volume, func(c *call) error {
+		r, err := p.sourceRecord(j.spec)
 		if err != nil {
-			return opened{}, err
+			return err
 		}
-		if err := s.fits(c, p, r); err != nil {
-			return opened{}, err
+		if err := j.spec.fits(c, p, r); err != nil {
+			return err
 		}
 		points, err := c.MountPoints(r.Name)
 		if err != nil {
-			return opened{}, err
+			return err
 		}
 		fd, err := tree.OpenDir(c.Base, r.Name)
 		if err != nil {
-			return opened{}, fault.Path("open", r.Name, err)
+			return fault.Path("open", r.Name, err)
 		}
-		j := newCloneJob(s, fd)
-		j.exclusive = len(points) == 0 && s.Consistency == ConsistencyCrash
-		j.oneFile = len(points) > 0 && s.Consistency == ConsistencyCrash
-		p.clones.read(j)
-		if err := c.StillWanted(); err != nil { // no caller gets the job
-			j.close()
-			return opened{}, err
+		crash := j.spec.Consistency == ConsistencyCrash
+		j.exclusive, j.oneFile = crash && len(points) == 0, crash && len(points) > 0
+		if !j.open(fd) {
+			return fmt.Errorf("%w: its caller has left", ErrNotReady)
 		}
-		return opened{j}, nil
+		return nil
 	})
-	return o.job, err
 }
 
 // withSource is withAnyVolume for the source of a clone: what is wrong with the source is an ErrSource.

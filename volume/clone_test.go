@@ -12,8 +12,10 @@ import (
 )
 
 // cloneOf returns the request for a clone of the volume v, by reflink or by bytes.
-func cloneOf(p *volume.Pool, s volume.Spec) volume.CloneSpec {
-	r, _ := p.Cached("v")
+func cloneOf(p *volume.Pool, s volume.Spec) volume.CloneSpec { return cloneFrom(p, "v", s) }
+
+func cloneFrom(p *volume.Pool, from string, s volume.Spec) volume.CloneSpec {
+	r, _ := p.Cached(from)
 	source := record.SourceOf(p.ID(), r)
 	s.Source = &source
 	return volume.CloneSpec{Spec: s, CopyBytes: true}
@@ -346,5 +348,47 @@ func TestCloneOfBytes(t *testing.T) {
 	if _, err := awaited(p, s); err != nil { // TestDiskClone has filesystems with reflinks
 		is(t, err, volume.ErrUnshared)
 		is(t, err, volume.ErrSource)
+	}
+}
+
+// The disk hangs at a step, and the caller, or the job, gives up. The volume is there or is not, with all
+// that its source has, and nothing is left that keeps the names.
+func TestCloneOnADiskThatHangs(t *testing.T) {
+	for _, at := range []string{"clone.probe", "clone.mkdir", "create.label", "clone.record", "record.flush", "clone.copy", "clone.sync",
+		"clone.rename", "clone.flush"} {
+		t.Run(at, func(t *testing.T) {
+			t.Parallel()
+			disk := &hanging{stopped: map[string]int{}}
+			p := opened(t, volume.Config{Name: "pool", Path: filepath.Join(t.TempDir(), "pool"), Patience: 300 * time.Millisecond, Step: disk.step})
+			v := sourceIn(t, p)
+			purge(t, p)
+			disk.hang(at)
+			_, err := p.Clone(cloneOf(p, spec("c", gib)))
+			if err == nil && at != "create.label" && at != "clone.probe" { // those may not happen here
+				t.Fatalf("the disk hangs at %s: %v", at, err)
+			}
+			time.Sleep(400 * time.Millisecond)
+			disk.thaw()
+			for p.Ready() != nil {
+				time.Sleep(time.Millisecond)
+			}
+			var c volume.Volume
+			for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+				if c, err = p.Clone(cloneOf(p, spec("c", gib))); err == nil {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			ok(t, err)
+			if !there(c.Path + "/a/data") {
+				t.Error("the clone is not whole")
+			}
+			ok(t, p.Delete("v"))
+			if there(v.Path) {
+				t.Error("the source is there")
+			}
+			purge(t, p)
+			consistent(t, p)
+		})
 	}
 }

@@ -123,6 +123,9 @@ func (m *model) name(t *rapid.T) string {
 func (m *model) create(t *rapid.T) {
 	name, bytes := m.name(t), int64(rapid.IntRange(1, 4).Draw(t, "MiB"))*mib
 	v := m.volumes[name]
+	if r, _ := m.p.Cached(name); r.Source != nil {
+		t.Skip("it is a copy")
+	}
 	killed, err := m.call(t, func() error { _, err := m.p.Create(spec(name, bytes)); return err })
 	switch {
 	case v == nil && killed:
@@ -136,6 +139,33 @@ func (m *model) create(t *rapid.T) {
 		t.Fatalf("create %s again with %d, it has %d: %v", name, bytes, v.bytes, err)
 	}
 	m.settle(t, name)
+}
+
+// clone makes a volume as a copy of another one: with all of it, or not at all.
+func (m *model) clone(t *rapid.T) {
+	name, from := m.name(t), m.name(t)
+	source := m.volumes[from]
+	if name == from || source == nil || m.volumes[name] != nil {
+		t.Skip("no source, or the name is taken")
+	}
+	killed, err := m.call(t, func() error {
+		_, err := awaited(m.p, cloneFrom(m.p, from, spec(name, source.bytes)))
+		return err
+	})
+	if j, running := m.p.CloneJob(name); running {
+		<-j.Ended
+	}
+	if !killed && err != nil {
+		t.Fatalf("clone %s of %s: %v", name, from, err)
+	}
+	_, there := m.p.Get(name)
+	if killed && errors.Is(there, volume.ErrNotFound) {
+		if err := m.p.Recover(); err != nil {
+			t.Fatalf("recover: %v", err)
+		}
+		return
+	}
+	m.volumes[name] = &modelled{bytes: source.bytes, data: source.data}
 }
 
 func (m *model) fill(t *rapid.T, name string) {
@@ -188,6 +218,9 @@ func (m *model) left(t *rapid.T) {
 	name, at := m.name(t), rapid.SampledFrom([]string{"delete.rename", "delete.sync"}).Draw(t, "hangs at")
 	if m.volumes[name] == nil {
 		t.Skip("no volume")
+	}
+	if r, _ := m.p.Cached(name); r.Unused() {
+		t.Skip("the deletion of a copy that no PV names is decided at once")
 	}
 	m.disk.hang(at)
 	deleted := m.deleted(name)
@@ -410,7 +443,7 @@ func TestModel(t *testing.T) {
 		m.start(rt)
 		defer func() { m.p.Close() }()
 		rt.Repeat(map[string]func(*rapid.T){
-			"": m.check, "create": m.create, "grow": m.grow, "bind": m.bind, "delete": m.delete, "undelete": m.undelete, "caller of undelete gone": m.undeleteLeft,
+			"": m.check, "create": m.create, "clone": m.clone, "grow": m.grow, "bind": m.bind, "delete": m.delete, "undelete": m.undelete, "caller of undelete gone": m.undeleteLeft,
 			"drop": m.drop, "caller gone": m.left,
 			"purge": m.purge, "reopen": m.reopen, "disk away": m.away,
 		})

@@ -40,6 +40,14 @@ func TestRecoverTable(t *testing.T) {
 		r.State, r.Trash, r.Ephemeral = record.Ready, "GONE", true
 		recordFile(t, path, r)
 	}
+	copied := func(s record.State) func(*testing.T, string) {
+		return func(t *testing.T, path string) {
+			r := base
+			r.State, r.Trash, r.Source = s, "GONE", &record.Source{Volume: "w"}
+			recordFile(t, path, r)
+		}
+	}
+	const part = staging + "/.clone-GONE/data"
 	returning := func(t *testing.T, path string) {
 		r := base
 		r.State, r.Trash, r.Returning = record.Bound, "NEXT", "GONE"
@@ -112,6 +120,25 @@ func TestRecoverTable(t *testing.T) {
 		{name: "directory without a record", found: []put{dir("other")}, dirs: []string{"other"}, loose: true},
 		{name: "C1 staging without a record", found: []put{dir(staging + "/x")}},
 		{name: "staging with data", found: []put{file(staging+"/x/data", "x")}, warns: 1, loose: true},
+		{name: "L1 a copy's directory without a record", found: []put{dir(staging + "/.clone-GONE")}},
+		{name: "L4 a part of a copy", found: []put{copied("creating"), file(part, "x")}, trash: []string{"GONE", "GONE.json"}},
+		{name: "L4 a part of a copy, and somebody's directory in place", found: []put{copied("creating"), file(part, "x"), file("v/data", "x")},
+			dirs: []string{"v"}, trash: []string{"GONE", "GONE.json"}, loose: true},
+		{name: "L6 a copy in place", found: []put{copied("creating"), file("v/data", "x")}, state: "ready", dirs: []string{"v"}},
+		{name: "L7 a copy that is given up", found: []put{copied("deleting"), file(part, "x")}, trash: []string{"GONE", "GONE.json"}},
+		{name: "L7 a copy that is given up, and somebody's directory in place", found: []put{copied("deleting"), file(part, "x"), file("v/data", "x")},
+			dirs: []string{"v"}, trash: []string{"GONE", "GONE.json"}, loose: true},
+		{name: "L8 a copy in the trash", found: []put{copied("deleting"), file(trash+"/GONE/data", "x")}, trash: []string{"GONE", "GONE.json"}},
+		{name: "L8 a copy in the trash, and its record as it was", found: []put{copied("creating"), file(trash+"/GONE/data", "x")},
+			trash: []string{"GONE", "GONE.json"}},
+		{name: "L8 a copy in the trash, and somebody's directory in place", found: []put{copied("creating"), file(trash+"/GONE/data", "x"), file("v/data", "x")},
+			dirs: []string{"v"}, trash: []string{"GONE", "GONE.json"}, loose: true},
+		{name: "L9 record in both places", found: []put{copied("deleting"), linked, file(trash+"/GONE/data", "x")}, trash: []string{"GONE", "GONE.json"}},
+		{name: "a copy nowhere", found: []put{copied("creating")}},
+		{name: "a copy that is given up, nowhere", found: []put{copied("deleting")}, trash: []string{"GONE.json"}},
+		{name: "a copy whose record an older program removed", found: []put{file(part, "x")}, trash: []string{"GONE"}},
+		{name: "D1 a copy that no PV named", found: []put{copied("ready"), file(trash+"/GONE/data", "x")}, trash: []string{"GONE", "GONE.json"}},
+		{name: "D1 a copy that a PV names", found: []put{copied("bound"), file(trash+"/GONE/data", "x")}, trash: []string{"GONE"}, aside: true},
 		{name: "trash without a record", found: []put{file(trash+"/GONE/data", "x")}, trash: []string{"GONE"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -1,0 +1,85 @@
+package volume
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/file"
+	"kubevirt.io/hostpath-provisioner/volume/record"
+	"kubevirt.io/hostpath-provisioner/volume/tree"
+)
+
+// stageClone creates the staged directory with its label and quota, while it is empty, and the record.
+func (p *Pool) stageClone(c *call, r record.Record) (err error) {
+	p.step("clone.mkdir")
+	if err := c.quotas.MakeStaged(stagedName(r), r); err != nil {
+		return fault.Path("create", stagedName(r), err)
+	}
+	defer func() {
+		if err != nil {
+			p.unstageClone(c, r)
+		}
+	}()
+	dir, err := openStaged(c.Dir, r)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	if err := c.SetLabel(dir); err != nil {
+		return err
+	}
+	if r.QuotaID, err = c.quotas.Set(dir, r); err != nil {
+		return err
+	}
+	p.step("clone.record")
+	return p.records.PutNew(c.Records, p.steps("record"), r, dir, c.Records)
+}
+
+// unstageClone rolls back stageClone. It returns no error: the next call for the volume, or the next start,
+// recovers what it leaves.
+func (p *Pool) unstageClone(c *call, r record.Record) {
+	if p.drop(c, r.Name) == nil {
+		_ = p.unstage(c, stagedName(r))
+	}
+}
+
+// landClone renames the copy into place.
+func (p *Pool) landClone(op string, j *cloneJob) (Volume, error) {
+	return resultOf(p.withName, op, j.spec.Name, func(c *call) (Volume, error) {
+		unlock, err := p.names.Lock(c.Call, j.spec.Name)
+		if err != nil {
+			return Volume{}, err
+		}
+		defer unlock()
+		r, ok := p.records.Get(j.spec.Name)
+		if !ok || r.Trash != j.id || r.State != record.Creating {
+			return Volume{}, fmt.Errorf("%w: its record was removed meanwhile", ErrConflict)
+		}
+		if err := j.ctx.Err(); err != nil {
+			return Volume{}, err
+		}
+		if err := c.StillWanted(); err != nil {
+			return Volume{}, err
+		}
+		if err := p.noteCopy(c, r, j); err != nil {
+			return Volume{}, err
+		}
+		p.step("clone.rename")
+		switch err := tree.Rename(c.Staging, stagedName(r), c.Base, r.Name); {
+		case err == unix.EEXIST:
+			return Volume{}, errTaken
+		case err != nil:
+			return Volume{}, fault.Path("rename", stagedName(r), err)
+		}
+		p.step("clone.flush")
+		if err := file.Flush(c.Base, c.Staging); err != nil {
+			return Volume{}, err
+		}
+		r.State = record.Ready
+		p.records.Defer(r)
+		p.ledger.ReadAgain()
+		return p.volume(c, r, false), nil
+	})
+}
