@@ -38,16 +38,19 @@ func (w *World) recover(killed bool) bool {
 			w.judge.recovers(v)
 		}
 	}
-	r.Apply(ctx, all)
-	if killed {
-		return true
+	if r.Apply(ctx, all); !killed {
+		w.finish(r, all)
 	}
-	w.sleep(time.Minute) // it waits that long at the most
+	return true
+}
+
+// finish waits until what was applied is Bound, a minute at the most, and gives the policies back.
+func (w *World) finish(r *recovery.Recovery, all []*recovery.Volume) {
+	w.sleep(time.Minute)
 	within, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	r.Wait(within, all)
 	r.Policies(within, all, func(context.Context) []agents.Planned { return w.recoveryPlans() })
-	return true
 }
 
 // recovers notes that PV and claim of a volume are made again, which must be those that it had.

@@ -1,9 +1,9 @@
 package simulation
 
 import (
-	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -132,11 +132,7 @@ func (w *World) undelete(claim string, o kuberecovery.Options, killed bool) bool
 		return true
 	}
 	r.Apply(ctx, all)
-	w.sleep(time.Minute)
-	within, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	r.Wait(within, all)
-	r.Policies(within, all, func(context.Context) []agents.Planned { return w.recoveryPlans() })
+	w.finish(r, all)
 	return true
 }
 
@@ -169,7 +165,7 @@ func (j *judge) keptBytes() {
 		}
 		v.undeleted = ""
 		n := j.world.node(v.node)
-		if v.mark == "" || v.wanted == "" || n == nil || v.path != "" {
+		if v.mark == "" || v.wanted == "" || n == nil || v.disk != "" {
 			continue
 		}
 		there := j.isKept(v)
@@ -191,12 +187,13 @@ func (j *judge) keptBytes() {
 }
 
 // isKept reports whether the pool keeps the data of a deleted volume.
-func (j *judge) isKept(v *volume) bool {
-	found, _ := filepath.Glob(filepath.Join(filepath.Dir(j.place(v)), ".hostpath-provisioner", "kept", "*", dataFile))
-	for _, file := range found {
-		if have, err := os.ReadFile(file); err == nil && string(have) == v.mark {
-			return true
-		}
-	}
-	return false
+func (j *judge) isKept(v *volume) bool { return j.isIn(v, "kept") }
+
+// isIn reports whether a private directory of the pool has the data of a volume.
+func (j *judge) isIn(v *volume, private string) bool {
+	found, _ := filepath.Glob(filepath.Join(filepath.Dir(j.place(v)), ".hostpath-provisioner", private, "*", dataFile))
+	return slices.ContainsFunc(found, func(file string) bool {
+		have, err := os.ReadFile(file)
+		return err == nil && string(have) == v.mark
+	})
 }

@@ -8,7 +8,7 @@
 //	operator_*.go  installed: the operator whole, with workloads, kubelets, disks; its acts and rules
 //	act.go       the table of acts, and how a step of words is carried out
 //	act_*.go     the acts of one subject each
-//	judge.go     the account of who wrote what where; rules.go: what must be true of it
+//	judge*.go    the account of who wrote what where; rules.go: what must be true of it
 //	rawdisk*.go  the agents of raw disks, their acts, and what must be true of disks
 //	run.go       a run by a seed or by words, and its end without faults
 //	shrink.go    the shortest run that still fails

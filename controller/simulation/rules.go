@@ -107,17 +107,7 @@ func (j *judge) bytes() {
 }
 
 // setAside reports whether the trash of the pool, or what it keeps, has the data of a volume.
-func (j *judge) setAside(v *volume) bool {
-	found, _ := filepath.Glob(filepath.Join(filepath.Dir(j.place(v)), ".hostpath-provisioner", "trash", "*", dataFile))
-	kept, _ := filepath.Glob(filepath.Join(filepath.Dir(j.place(v)), ".hostpath-provisioner", "kept", "*", dataFile))
-	found = append(found, kept...)
-	for _, file := range found {
-		if have, err := os.ReadFile(file); err == nil && string(have) == v.mark {
-			return true
-		}
-	}
-	return false
-}
+func (j *judge) setAside(v *volume) bool { return j.isIn(v, "trash") || j.isKept(v) }
 
 // afterFaults judges the cluster an hour after the last fault.
 func (w *World) afterFaults() {
