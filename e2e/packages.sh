@@ -13,7 +13,7 @@ set -eu
 group() {
     case $1 in
     @unit) echo gcc libc6-dev systemd prometheus ;; # unit tests
-    @disk) echo acl e2fsprogs xfsprogs btrfs-progs gcc libc6-dev ;; # tests with real filesystems
+    @disk) echo acl attr restic e2fsprogs xfsprogs btrfs-progs gcc libc6-dev ;; # tests with real filesystems
     @cluster) echo containerd runc containernetworking-plugins iptables iproute2 busybox-static ;; # nodes on this machine
     @vm) echo qemu-system-x86 busybox-static ;; # a small virtual machine
     @machine) echo qemu-system-x86 mmdebstrap openssh-client zstd e2fsprogs xfsprogs btrfs-progs busybox-static ;; # a booted distribution
@@ -43,6 +43,8 @@ programs() {
 found() {
     case $1 in
     acl) programs setfacl ;;
+    attr) programs setfattr ;;
+    restic) programs restic ;;
     btrfs-progs) programs btrfs mkfs.btrfs ;;
     busybox-static) programs busybox ;;
     containerd) programs containerd containerd-shim-runc-v2 ctr ;;

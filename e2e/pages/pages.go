@@ -22,6 +22,7 @@ const Runbooks = "docs/runbooks/"
 // Elsewhere are the other pages with commands, and why TestPages does not run them.
 var Elsewhere = map[string]string{
 	"docs/autoscaling.md":   "they name nodes that an autoscaler is about to remove: TestOperator of suite has the objects",
+	"docs/backup.md":        "they need a volume's directory and restic: TestDiskBackup of volume",
 	"docs/blank-disks.md":   "they wipe disks: make demo-blank-disks",
 	"docs/claim-pools.md":   "they delete all claims of a pool: TestPoolTemplate of nodes",
 	"docs/from-kubevirt.md": "TestReplaceOlder of nodes runs them",
