@@ -13,7 +13,7 @@ set -eu
 group() {
     case $1 in
     @unit) echo gcc libc6-dev systemd prometheus ;; # unit tests
-    @disk) echo acl attr restic e2fsprogs xfsprogs btrfs-progs gcc libc6-dev ;; # tests with real filesystems
+    @disk) echo acl attr restic postgresql e2fsprogs xfsprogs btrfs-progs gcc libc6-dev ;; # tests with real filesystems
     @cluster) echo containerd runc containernetworking-plugins iptables iproute2 busybox-static ;; # nodes on this machine
     @vm) echo qemu-system-x86 busybox-static ;; # a small virtual machine
     @machine) echo qemu-system-x86 mmdebstrap openssh-client zstd e2fsprogs xfsprogs btrfs-progs busybox-static ;; # a booted distribution
@@ -45,6 +45,7 @@ found() {
     acl) programs setfacl ;;
     attr) programs setfattr ;;
     restic) programs restic ;;
+    postgresql) ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 ;;
     btrfs-progs) programs btrfs mkfs.btrfs ;;
     busybox-static) programs busybox ;;
     containerd) programs containerd containerd-shim-runc-v2 ctr ;;

@@ -25,6 +25,7 @@ var Elsewhere = map[string]string{
 	"docs/backup.md":        "they need a volume's directory and restic: TestDiskBackup of volume",
 	"docs/blank-disks.md":   "they wipe disks: make demo-blank-disks",
 	"docs/claim-pools.md":   "they delete all claims of a pool: TestPoolTemplate of nodes",
+	"docs/databases.md":     "they need a database: TestDiskPostgres of volume has the drill",
 	"docs/from-kubevirt.md": "TestReplaceOlder of nodes runs them",
 	"docs/from-local-path.md": "TestLocalPath of nodes and make demo-local-path: the form needs another class " +
 		"and directory",
