@@ -31,6 +31,7 @@ var Elsewhere = map[string]string{
 		"and directory",
 	"docs/helm.md":                        "they need Helm: TestHelm of nodes follows it",
 	"docs/limits.md":                      "they measure for an hour: BenchmarkManyVolumes of volume, and make bench FIGURES=own",
+	"docs/look.md":                        "they need kind, k3d, minikube or k3s, which were not run: TestLook of docs compares the names",
 	"docs/monitoring.md":                  "they need Grafana: TestDashboard of suite",
 	"docs/node-gone.md":                   "they delete Nodes: TestNodeGone of nodes",
 	"docs/node-reset.md":                  "they prepare the reset of a node: TestInspectPublished of cmd runs inspect --published",
