@@ -175,5 +175,6 @@ func TestAsks(t *testing.T) {
 
 // explaining are pages that describe what the programs do and ask people for nothing, and those that
 // are generated from texts of programs.
-var explaining = []string{"docs/architecture.md", "docs/on-disk-format.md", "docs/reliability.md", "docs/reference/events.md",
-	"docs/reference/flags.md", "docs/reference/metrics.md", "docs/threat-model.md", "docs/performance.md"}
+var explaining = []string{"docs/architecture.md", "docs/on-disk-format.md", "docs/reliability.md", "docs/reference/reliability.md", "docs/reference/events.md",
+	"docs/reference/flags.md", "docs/reference/metrics.md", "docs/threat-model.md", "docs/reference/threat-model.md",
+	"docs/performance.md"}

@@ -13,7 +13,7 @@ import (
 func TestDocumentsNameRealTests(t *testing.T) {
 	_, tests := loaded(t)
 	named := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9_]*)`")
-	for _, doc := range []string{"docs/threat-model.md", "docs/reliability.md", "docs/on-disk-format.md", "e2e/README.md"} {
+	for _, doc := range []string{"docs/threat-model.md", "docs/reference/threat-model.md", "docs/reference/reliability.md", "docs/on-disk-format.md", "e2e/README.md"} {
 		text, err := os.ReadFile(filepath.Join("../..", doc))
 		if err != nil {
 			t.Fatal(err)
@@ -26,7 +26,7 @@ func TestDocumentsNameRealTests(t *testing.T) {
 	}
 }
 
-// Each row of docs/reliability.md says in which tiers its tests run: 1 if all of them are in tier
+// Each row of docs/reference/reliability.md says in which tiers its tests run: 1 if all of them are in tier
 // 1, 2 if none is, and "1, 2" if some are. Tests of tier 1 run in tier 2, too.
 func TestReliabilityNamesTiers(t *testing.T) {
 	tiers, tests := loaded(t)
@@ -37,7 +37,7 @@ func TestReliabilityNamesTiers(t *testing.T) {
 			first[test.Name] = first[test.Name] || len(r.steps) > 0
 		}
 	}
-	text, err := os.ReadFile("../../docs/reliability.md")
+	text, err := os.ReadFile("../../docs/reference/reliability.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,10 +60,10 @@ func TestReliabilityNamesTiers(t *testing.T) {
 			want = "2"
 		}
 		if got := strings.TrimSpace(cells[len(cells)-1]); got != want {
-			t.Errorf("docs/reliability.md: the row %q has tier %q, want %q", strings.TrimSpace(cells[0]), got, want)
+			t.Errorf("docs/reference/reliability.md: the row %q has tier %q, want %q", strings.TrimSpace(cells[0]), got, want)
 		}
 	}
 	if rows == 0 {
-		t.Error("docs/reliability.md has no row that names a test")
+		t.Error("docs/reference/reliability.md has no row that names a test")
 	}
 }

@@ -123,7 +123,7 @@ func TestGenerationIsWritten(t *testing.T) {
 // The page has two tables: the conditions of each reason, and how clients that wait read it. Every
 // reason is in both, as the code has it.
 func TestHealthIsInThePage(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/operator.md")
+	page, err := os.ReadFile("../../../docs/reference/operator.md")
 	if err != nil {
 		t.Fatal(err)
 	}

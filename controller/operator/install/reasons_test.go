@@ -16,9 +16,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 )
 
-// TestReasonsAreInThePage compares the reasons of conditions and events with docs/operator.md.
+// TestReasonsAreInThePage compares the reasons of conditions and events with docs/reference/operator.md.
 func TestReasonsAreInThePage(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/operator.md")
+	page, err := os.ReadFile("../../../docs/reference/operator.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestReasonsAreInThePage(t *testing.T) {
 					t.Errorf("%s: the reason %s has no conditions", file, reason)
 				}
 				if !strings.Contains(string(page), reason) {
-					t.Errorf("%s: docs/operator.md does not have the reason %s", file, reason)
+					t.Errorf("%s: docs/reference/operator.md does not have the reason %s", file, reason)
 				}
 			}
 			return true
