@@ -65,6 +65,27 @@ func TestOnlyContainersNameTheImage(t *testing.T) {
 	}
 }
 
+// A kustomization of a user's is built by the user's kubectl, and that of Kubernetes 1.32 panics at a file with two
+// patches that delete.
+func TestDeletionsAreAFileEach(t *testing.T) {
+	found := 0
+	for _, file := range files(t) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch deletions := strings.Count("\n"+string(text), "\n$patch: delete"); {
+		case deletions > 1:
+			t.Errorf("%s deletes %d objects: write a file for each", file, deletions)
+		case deletions == 1:
+			found++
+		}
+	}
+	if found < 5 {
+		t.Errorf("%d files delete an object", found)
+	}
+}
+
 // What is built without a name is what the manifests run.
 func TestMakeBuildsThatImage(t *testing.T) {
 	cmd := exec.Command("make", "-s", "-C", "..", "-n", "image")
