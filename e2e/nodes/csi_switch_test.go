@@ -92,7 +92,7 @@ func csiSwitchBack(t *testing.T, s *harness.Scene) {
 // takeAgentAway removes the agent that serves hostPath claims alone. What it has served stays.
 func takeAgentAway(s *harness.Scene) {
 	s.Helper()
-	for _, file := range []string{"daemonset", "rbac", "serviceaccount"} {
+	for _, file := range []string{"daemonset", "rbac", "serviceaccount", "quota"} {
 		_, err := kubectl("", "delete", "--cascade=foreground", "-f", filepath.Join(root, "manifests", "legacy", file+".yaml"))
 		must(s, "take the agent away", err)
 	}

@@ -134,7 +134,7 @@ func loadProgram(t *testing.T, name, program string) {
 func undeployCSI(t *testing.T) {
 	t.Helper()
 	var files []string
-	for _, file := range []string{"daemonset", "storageclass", "csidriver", "rbac", "serviceaccount"} {
+	for _, file := range []string{"daemonset", "storageclass", "csidriver", "rbac", "serviceaccount", "quota"} {
 		files = append(files, filepath.Join(root, "manifests", "csi", file+".yaml"))
 	}
 	csiAlone.undeploy(t, files...)
