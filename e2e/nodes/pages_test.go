@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,10 +73,10 @@ func (r *reader) run(begins string) string {
 // shell runs a command with the cluster's kubectl at the top of the tree, after those that set
 // variables.
 func (r *reader) shell(command string) (string, error) {
+	script := strings.Join(slices.Concat([]string{"set -eu"}, r.set, []string{command}), "\n")
 	if r.replace != nil {
-		command = r.replace.Replace(command)
+		script, command = r.replace.Replace(script), r.replace.Replace(command)
 	}
-	script := strings.Join(append([]string{"set -eu"}, append(r.set, command)...), "\n")
 	cmd := exec.CommandContext(r.Context(), "bash", "-c", script)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+env.Plane.Kubeconfig(), "PATH="+strings.Join([]string{
@@ -86,9 +87,7 @@ func (r *reader) shell(command string) (string, error) {
 		return "", fmt.Errorf("%s: %w\n%s%s", script, err, out.String(), failed.String())
 	}
 	r.Logf("$ %s\n%s", command, out.String())
-	if strings.Contains(command, "kubectl apply") || strings.Contains(command, "kubectl -n hostpath-provisioner set") {
-		r.pullable(command)
-	}
+	r.pullable(command)
 	return out.String(), nil
 }
 

@@ -45,7 +45,7 @@ func TestReplaceOlder(t *testing.T) {
 	used := older(s, one, "local")
 	csiClaimOutlives(s, one, used, func() {
 		for _, command := range commands {
-			runCommand(s, command)
+			runCommand(s, strings.ReplaceAll(command, "$STORAGE", "manifests/csi")) // with the image that is loaded
 			replaced = replaced || strings.Contains(command, "apply")
 		}
 	})
