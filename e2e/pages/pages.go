@@ -26,6 +26,7 @@ var Elsewhere = map[string]string{
 	"docs/blank-disks.md":   "they wipe disks: make demo-blank-disks",
 	"docs/claim-pools.md":   "they delete all claims of a pool: TestPoolTemplate of nodes",
 	"docs/databases.md":     "they need a database: TestDiskPostgres of volume has the drill",
+	"docs/filesystems.md":   "they format a disk of a node: not run as a whole, as the page says; TestDiskBytesOfAVolume of volume measures",
 	"docs/from-kubevirt.md": "TestReplaceOlder of nodes runs them",
 	"docs/from-local-path.md": "TestLocalPath of nodes and make demo-local-path: the form needs another class " +
 		"and directory",
