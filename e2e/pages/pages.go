@@ -43,6 +43,7 @@ var Elsewhere = map[string]string{
 	"docs/quotas.md":                      "they copy a disk image: TestDiskOverwrittenImage of volume",
 	"docs/raw-disks.md":                   "they wipe disks: make demo-disks, and TestDisks of nodes",
 	"docs/recover.md":                     "they need a cluster that lost its objects: TestRecover of nodes and make demo-recover",
+	"docs/reference/operator.md":          "TestOperator of nodes: it reads the conditions",
 	"docs/release.md":                     "they make a release: TestTwoReleases of release",
 	"docs/single-node.md":                 "make demo-single-node: the cluster of TestPages has two nodes",
 	"docs/runbooks/HPPDiskError.md":       disksElsewhere,
