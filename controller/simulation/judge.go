@@ -169,6 +169,9 @@ func (j *judge) seenPV(x apiserver.Write) {
 	v.edited = v.edited || x.Old == nil && x.Who != "god" && field(x.New, "metadata", "annotations", contract.AnnCluster) == "" // a webhook
 	v.edited = v.edited || x.Old != nil && x.Who == "god" && !maps.Equal(notes(x.Old), notes(x.New))
 	v.policy = field(x.New, "spec", "persistentVolumeReclaimPolicy")
+	if during := field(x.New, "metadata", "annotations", contract.AnnPolicy); during != "" {
+		v.policy = during // a migration has Retain meanwhile
+	}
 	if !isOperator(x.Who) {
 		return
 	}

@@ -19,6 +19,8 @@ func TestWords(t *testing.T) {
 		"a command that asks whether the node was one of this cluster": {words: "foreign c1 a-release none; wait 10m; obey c1", left: "obey c1"},
 		"the operator gives its agents their flags": {words: "install a=/a b=/b+claim; wait 2m; claim c2 node-02 a-keep 1Mi; wait 1m; " +
 			"migrate node-02 back; delete claim c2", left: "migrate node-02 back"},
+		"a claim that is deleted while its PV is replaced": {words: "agent restart node-01 --migrate-to-csi=run; manager late 15s; " +
+			"claim c3 node-01 hp 1Mi; wait 1m; delete claim c3"},
 		"a PV to be deleted on a node that is to have no agent": {words: "install a=/a b=/b+claim; wait 2m; claim c1 node-01 a-keep 1Mi; wait 1m; " +
 			"workload node-01 off; wait 5m; delete claim c1"},
 		"a pool whose Node vanishes leaves its claim": {words: "install a=/a b=/b+claim; wait 2m; node vanish node-02; resource a=/a b=/b"},
