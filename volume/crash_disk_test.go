@@ -10,7 +10,7 @@ import (
 )
 
 // limiting are the scenes that set quotas or free them.
-var limiting = map[string]bool{"create": true, "expand": true, "undo": true, "delete": true, "purge": true, "clone": true, "undo a clone": true}
+var limiting = map[string]bool{"create": true, "expand": true, "undo": true, "delete": true, "purge": true}
 
 // limitCrash plays the scenes on a filesystem with quotas: then they are as recorded, and none
 // is left over. A copy of a pool would not have them.
