@@ -145,6 +145,8 @@ func empty(kind string) any {
 		return &corev1.Pod{}
 	case "PodMonitor", "PrometheusRule", "ServiceMonitor":
 		return &monitor{}
+	case "LimitRange":
+		return &corev1.LimitRange{}
 	case "ResourceQuota":
 		return &corev1.ResourceQuota{}
 	case "Role":

@@ -54,6 +54,7 @@ var Elsewhere = map[string]string{
 	"docs/runbooks/HPPNotReady.md":        "they need the operator: TestOperator of nodes",
 	"docs/runbooks/HPPOperatorDown.md":    "they need the operator: TestOperator of nodes",
 	"docs/same-names.md":                  "they need the pods of both projects: TestSameNames of docs compares their marks",
+	"docs/tenancy.md":                     "they make a policy for all namespaces: TestTenancy of suite has it on a control plane of its own",
 	"docs/undelete.md":                    "they delete claims and bring them back: TestUndelete of suite",
 	"docs/which-disk.md":                  "they need disks that are unclear: TestDisks of nodes",
 }
