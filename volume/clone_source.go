@@ -70,7 +70,7 @@ func (p *Pool) sourceRecord(s CloneSpec) (record.Record, error) {
 	switch {
 	case r.Ephemeral:
 		return r, fmt.Errorf("%w: it is the inline volume of a pod", ErrConflict)
-	case want.UID == "":
+	case want.UID == "" && s.Owner.UID != "": // a caller without any claims knows volumes by their names alone
 		return r, fmt.Errorf("%w: no claim is recorded for it", ErrConflict)
 	case r.Adopted && !boundHere(r):
 		return r, fmt.Errorf("%w: its directory was adopted, and its PV was not seen Bound to a claim yet", ErrConflict)

@@ -96,8 +96,9 @@ func promised(t *testing.T) map[string]bool {
 		"groupSnapshot":       service(proto.PluginCapability_Service_GROUP_CONTROLLER_SERVICE),
 		"capacity":            rpc(proto.ControllerServiceCapability_RPC_GET_CAPACITY),
 		"controllerExpansion": rpc(proto.ControllerServiceCapability_RPC_EXPAND_VOLUME),
-		"pvcDataSource":       rpc(proto.ControllerServiceCapability_RPC_CLONE_VOLUME),
-		"snapshotDataSource":  rpc(proto.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT),
+		// The driver clones (CLONE_VOLUME), but an agent that provisions itself refuses such claims.
+		"pvcDataSource":      false,
+		"snapshotDataSource": rpc(proto.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT),
 		"readWriteOncePod": rpc(proto.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER) &&
 			onNode(proto.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER),
 		"nodeExpansion":    onNode(proto.NodeServiceCapability_RPC_EXPAND_VOLUME),

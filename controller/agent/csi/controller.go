@@ -26,6 +26,7 @@ func (s *Server) ControllerGetCapabilities(context.Context,
 		csi.ControllerServiceCapability_RPC_GET_VOLUME,
 		csi.ControllerServiceCapability_RPC_EXPAND_VOLUME,
 		csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
+		csi.ControllerServiceCapability_RPC_CLONE_VOLUME,
 	} {
 		all = append(all, &csi.ControllerServiceCapability{Type: &csi.ControllerServiceCapability_Rpc{
 			Rpc: &csi.ControllerServiceCapability_RPC{Type: kind},
@@ -34,18 +35,26 @@ func (s *Server) ControllerGetCapabilities(context.Context,
 	return &csi.ControllerGetCapabilitiesResponse{Capabilities: all}, nil
 }
 
-// CreateVolume creates a volume with the request's name in the pool that the
-// parameters name. It returns the existing volume if the request is a repeated one.
+// CreateVolume creates a volume with the request's name in the pool that the parameters name, empty or
+// as a copy of another volume of this node. It returns the existing volume if the request is a
+// repeated one. While a copy takes longer than a few seconds the error is Aborted.
 func (s *Server) CreateVolume(_ context.Context, req *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
 	pool, spec, err := s.checkCreate(req)
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.config.Pools.Create(pool, spec)
+	var v volume.Volume
+	if req.GetVolumeContentSource() == nil {
+		v, err = s.config.Pools.Create(pool, spec.Spec)
+	} else if err = s.findSource(req, &spec); err == nil {
+		v, err = s.config.Pools.Clone(pool, spec)
+	}
+	if err == nil || errors.Is(err, volume.ErrCloning) {
+		s.config.Changed(pool)
+	}
 	if err != nil {
 		return nil, err
 	}
-	s.config.Changed(pool)
 	res := &csi.CreateVolumeResponse{Volume: s.volume(pool, v)}
 	// The size must stay in the bounds of the request, if it has any.
 	if s.config.WholeDisk && req.GetCapacityRange().GetLimitBytes() == 0 {
@@ -59,16 +68,16 @@ func (s *Server) CreateVolume(_ context.Context, req *csi.CreateVolumeRequest) (
 	return res, nil
 }
 
-func (s *Server) checkCreate(req *csi.CreateVolumeRequest) (*volume.Pool, volume.Spec, error) {
-	var spec volume.Spec
+func (s *Server) checkCreate(req *csi.CreateVolumeRequest) (*volume.Pool, volume.CloneSpec, error) {
+	var spec volume.CloneSpec
 	if err := checkName(req.GetName()); err != nil {
 		return nil, spec, err
 	}
 	if err := checkCapabilities(req.GetVolumeCapabilities()); err != nil {
 		return nil, spec, err
 	}
-	if req.GetVolumeContentSource() != nil {
-		return nil, spec, invalid("volume content source: it is not supported, new volumes are empty; copy the data in")
+	if err := checkContentSource(req.GetVolumeContentSource()); err != nil {
+		return nil, spec, err
 	}
 	p, err := parse(contract.CSIRequest, req.GetParameters())
 	if err != nil {
@@ -81,7 +90,7 @@ func (s *Server) checkCreate(req *csi.CreateVolumeRequest) (*volume.Pool, volume
 	if err != nil {
 		return nil, spec, err
 	}
-	spec = p.Spec
+	spec = cloneSpec(p)
 	spec.Name, spec.PV, spec.Owner = req.GetName(), newPV(req.GetName(), req.GetParameters()), ownerOf(req.GetName(),
 		req.GetParameters())
 	if spec.Bytes, err = bytesOf(req.GetCapacityRange()); err != nil {
@@ -96,6 +105,7 @@ func (s *Server) volume(pool *volume.Pool, v volume.Volume) *csi.Volume {
 		CapacityBytes:      v.Bytes,
 		VolumeContext:      map[string]string{contract.StoragePool: pool.Name()},
 		AccessibleTopology: []*csi.Topology{s.topology()},
+		ContentSource:      contentSource(v.Source),
 	}
 }
 

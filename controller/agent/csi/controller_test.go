@@ -115,8 +115,10 @@ func TestCreateVolumeRefuses(t *testing.T) {
 		"mutable":           {func(r *request) { r.MutableParameters = map[string]string{"a": "b"} }, codes.InvalidArgument, "mutable"},
 		"snapshot source": {func(r *request) {
 			r.VolumeContentSource = &proto.VolumeContentSource{Type: &proto.VolumeContentSource_Snapshot{}}
-		}, codes.InvalidArgument, "new volumes are empty"},
-		"empty source":     {func(r *request) { r.VolumeContentSource = &proto.VolumeContentSource{} }, codes.InvalidArgument, "new volumes are empty"},
+		}, codes.InvalidArgument, "only a volume is supported"},
+		"empty source":     {func(r *request) { r.VolumeContentSource = &proto.VolumeContentSource{} }, codes.InvalidArgument, "only a volume is supported"},
+		"no source ID":     {func(r *request) { r.VolumeContentSource = from("") }, codes.InvalidArgument, "ID is empty"},
+		"a source by path": {func(r *request) { r.VolumeContentSource = from("../other") }, codes.InvalidArgument, "dot"},
 		"limit below":      {size(2, 1), codes.OutOfRange, "2 bytes required"},
 		"negative":         {size(-1, 0), codes.InvalidArgument, "not negative"},
 		"negative limit":   {size(1, -1), codes.InvalidArgument, "not negative"},

@@ -12,6 +12,7 @@
 //	interceptor.go  what all calls have in common
 //	errors.go       the code of an error (pure)
 //	check.go        what a request may ask for (pure)
+//	clone.go        copies of other volumes
 //	parameters.go   the volume that parameters ask for (pure)
 //	pools.go        which pool has a volume
 //	controller.go   list.go  node.go  stats.go

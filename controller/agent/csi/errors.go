@@ -22,10 +22,14 @@ func codeOf(method string, err error) codes.Code {
 		is   error
 		code codes.Code
 	}{
+		{volume.ErrCloning, codes.Aborted},
+		{volume.ErrYielded, codes.Aborted},
 		{volume.ErrInvalid, codes.InvalidArgument},
 		{mount.ErrTarget, codes.InvalidArgument},
 		{volume.ErrNotReady, codes.Unavailable},
 		{volume.ErrNotFound, codes.NotFound},
+		{volume.ErrSource, codes.FailedPrecondition},
+		{volume.ErrUnshared, codes.FailedPrecondition},
 		{volume.ErrNoSpace, noSpace(method, err)},
 		// With this code the provisioner sidecar returns the claim to the scheduler.
 		{volume.ErrNoQuotas, codes.ResourceExhausted},

@@ -34,8 +34,9 @@ func (s *Server) NodeGetCapabilities(context.Context,
 }
 
 // NodePublishVolume mounts the volume's directory at the target. It does nothing if the directory
-// is mounted there with the same flags. It makes an ephemeral inline volume first.
-func (s *Server) NodePublishVolume(_ context.Context,
+// is mounted there with the same flags. It makes an ephemeral inline volume first. A copy of the
+// volume that is under way gives way.
+func (s *Server) NodePublishVolume(ctx context.Context,
 	req *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
 	v, err := checkPublish(req)
 	if err != nil {
@@ -49,7 +50,7 @@ func (s *Server) NodePublishVolume(_ context.Context,
 	if v.Ephemeral {
 		err = s.publishInline(t, v, req.GetVolumeContext())
 	} else {
-		err = s.publish(t, v, req.GetVolumeContext())
+		err = s.publish(ctx, t, v, req.GetVolumeContext())
 	}
 	if err != nil {
 		return nil, err
@@ -74,11 +75,12 @@ func checkPublish(req *csi.NodePublishVolumeRequest) (v target.Volume, err error
 	}, err
 }
 
-func (s *Server) publish(t *target.Target, v target.Volume, attributes map[string]string) error {
+func (s *Server) publish(ctx context.Context, t *target.Target, v target.Volume, attributes map[string]string) error {
 	pool, err := s.locate(v.Name, attributes)
 	if err != nil {
 		return err
 	}
+	pool.MakeWay(ctx, v.Name)
 	return t.Publish(pool, v)
 }
 

@@ -35,6 +35,11 @@ const (
 	// RetentionParameter is how long a volume is kept once it was deleted; absent means the agent's
 	// --trash-retention.
 	RetentionParameter = "trashRetention"
+	// ConsistencyParameter is crash or fuzzy: what a copy of a volume in use may be; absent means crash.
+	ConsistencyParameter = "consistency"
+	// CopyParameter is allowed if the bytes of a volume may be copied where its copy cannot share them;
+	// absent means that such a copy is refused.
+	CopyParameter = "copy"
 	// SizeAttribute is the size of an ephemeral inline volume.
 	SizeAttribute = "size"
 
@@ -72,6 +77,9 @@ type Parameters struct {
 	// Spec has the policy on quotas, the quota on inodes, the mode, owner and group of
 	// the directory, and the size of an inline volume, 0 if it names none.
 	Spec record.Spec
+	// Fuzzy and CopyBytes are what the class permits of a copy of another volume: files of different
+	// moments, and that bytes are written.
+	Fuzzy, CopyBytes bool
 }
 
 type knownKey struct {
@@ -94,6 +102,8 @@ var known = []knownKey{
 	{GIDParameter, HostPathClass | CSIClass | CSIRequest,
 		func(p *Parameters, text string) string { return parseID(&p.Spec.GID, text) }},
 	{RetentionParameter, HostPathClass | CSIClass, parseRetention},
+	{ConsistencyParameter, CSIClass | CSIRequest, parseConsistency},
+	{CopyParameter, CSIClass | CSIRequest, parseCopy},
 	{SizeAttribute, InlineVolume, parseSize},
 	// Templates of the local-path provisioner, of which numbers are served.
 	{permPattern, HostPathClass, parseMode},
@@ -248,6 +258,20 @@ func parseRetention(p *Parameters, text string) (want string) {
 		p.Spec.TrashRetention = keptNever
 	default:
 		p.Spec.TrashRetention = int64(d / time.Second)
+	}
+	return ""
+}
+
+func parseConsistency(p *Parameters, text string) (want string) {
+	if p.Fuzzy = text == "fuzzy"; !p.Fuzzy && text != "crash" {
+		return "crash or fuzzy"
+	}
+	return ""
+}
+
+func parseCopy(p *Parameters, text string) (want string) {
+	if p.CopyBytes = text == "allowed"; !p.CopyBytes {
+		return "allowed, or left out"
 	}
 	return ""
 }

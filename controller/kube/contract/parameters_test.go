@@ -108,3 +108,43 @@ func TestRetention(t *testing.T) {
 		t.Errorf("inline: %v", err)
 	}
 }
+
+// What a copy of a volume may be is no matter of directories without quotas, nor of a pod's author.
+func TestCopies(t *testing.T) {
+	for _, row := range []struct {
+		given        map[string]string
+		fuzzy, bytes bool
+		want         string // in the error
+	}{
+		{nil, false, false, ""},
+		{map[string]string{"consistency": "crash"}, false, false, ""},
+		{map[string]string{"consistency": "fuzzy"}, true, false, ""},
+		{map[string]string{"copy": "allowed"}, false, true, ""},
+		{map[string]string{"consistency": "fuzzy", "copy": "allowed"}, true, true, ""},
+		{map[string]string{"consistency": ""}, false, false, `consistency is ""; it must be crash or fuzzy`},
+		{map[string]string{"consistency": "Fuzzy"}, false, false, `consistency is "Fuzzy"`},
+		{map[string]string{"copy": "true"}, false, false, `copy is "true"; it must be allowed, or left out`},
+		{map[string]string{"copy": ""}, false, false, `copy is ""`},
+	} {
+		for _, s := range []contract.Source{contract.CSIClass, contract.CSIRequest} {
+			p, err := s.Parse(row.given)
+			if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
+				t.Errorf("%v: %v, want words %q", row.given, err, row.want)
+			}
+			if err == nil && (p.Fuzzy != row.fuzzy || p.CopyBytes != row.bytes) {
+				t.Errorf("%v: %+v", row.given, p)
+			}
+		}
+		if len(row.given) == 0 {
+			continue
+		}
+		if _, err := contract.InlineVolume.Parse(row.given); err == nil || !strings.Contains(err.Error(), "unknown volume attribute") {
+			t.Errorf("inline %v: %v", row.given, err)
+		}
+		sc := csiClass(row.given)
+		sc.Provisioner = contract.HostPathProvisioner
+		if got := contract.Ignored(sc); len(got) != len(row.given) {
+			t.Errorf("a hostPath class ignores %q of %v", got, row.given)
+		}
+	}
+}
