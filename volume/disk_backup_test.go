@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
 	"kubevirt.io/hostpath-provisioner/volume/record"
+	"kubevirt.io/hostpath-provisioner/volume/testdisk"
 )
 
 // shell runs a script with the variables, as docs/backup.md has its commands, and returns what it printed.

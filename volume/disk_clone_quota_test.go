@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
+	"kubevirt.io/hostpath-provisioner/volume/testdisk"
 )
 
 // btrfs counts a block for the volume that wrote it, for as long as any file has it. The source of a

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
 	"kubevirt.io/hostpath-provisioner/volume/record"
+	"kubevirt.io/hostpath-provisioner/volume/testdisk"
 )
 
 // reflinking are the filesystems whose files share blocks.

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
+	"kubevirt.io/hostpath-provisioner/volume/testdisk"
 )
 
 // A deletion cannot rename the directory, because something was mounted on it meanwhile: its

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
+	"kubevirt.io/hostpath-provisioner/volume/testdisk"
 )
 
 // published makes volumes and mounts them as a driver does for pods.

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
+	"kubevirt.io/hostpath-provisioner/volume/testdisk"
 )
 
 // moving is a node whose agent starts before the pool's disk is mounted.

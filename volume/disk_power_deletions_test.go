@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
+	"kubevirt.io/hostpath-provisioner/volume/testdisk"
 )
 
 // Volumes are deleted at once, the power goes when all callers were answered, and again

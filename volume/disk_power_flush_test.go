@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
 	"kubevirt.io/hostpath-provisioner/volume/record"
+	"kubevirt.io/hostpath-provisioner/volume/testdisk"
 )
 
 // unordered is ext4 without a journal: what is not flushed reaches the disk in any

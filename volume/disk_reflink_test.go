@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
+	"kubevirt.io/hostpath-provisioner/volume/testdisk"
 )
 
 // again unmounts and mounts the disk of a pool, as a restart of the machine does, and opens the pool.

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
 	"kubevirt.io/hostpath-provisioner/volume/space"
+	"kubevirt.io/hostpath-provisioner/volume/testdisk"
 )
 
 // crowded is a pool on a disk of 320 MiB that others have filled to a good third.

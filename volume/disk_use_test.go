@@ -9,9 +9,9 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
-	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/space"
+	"kubevirt.io/hostpath-provisioner/volume/testdisk"
 )
 
 func TestDiskInUse(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
 	"kubevirt.io/hostpath-provisioner/volume/record"
+	"kubevirt.io/hostpath-provisioner/volume/testdisk"
 )
 
 // Many at once: each has its own ID and quota, and no more is allocated than

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
+	"kubevirt.io/hostpath-provisioner/volume/testdisk"
 )
 
 // These run in the virtual machine of e2e/vm, whose kernel has project quota.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
+	"kubevirt.io/hostpath-provisioner/volume/testdisk"
 )
 
 // partitionAt makes the only partition of a disk one of 2 MiB that begins at a MiB, at that path.
@@ -65,12 +65,7 @@ func TestDiskPartitionTableReplaced(t *testing.T) {
 	if err := errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, 16<<20)); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("losetup", "--find", "--show", "--partscan", image).CombinedOutput()
-	disk := strings.TrimSpace(string(out))
-	if err != nil {
-		t.Fatal(err, disk)
-	}
-	t.Cleanup(func() { _ = exec.Command("losetup", "--detach", disk).Run() })
+	disk := testdisk.LoopOn(t, image, "--partscan")
 	path := filepath.Join(filepath.Dir(b.path), "part")
 	partitionAt(t, disk, path, 1)
 	b.start()

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -24,6 +23,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/volume/testdisk"
 )
 
 // dataAt is where tenants write: where no filesystem has its signature, and where a probe reads.
@@ -59,7 +59,7 @@ func newBench(t *testing.T, changes ...string) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{T: t, node: "n", path: filepath.Join(dir, "dev", "disk")}
-	b.device = b.loop(image)
+	b.device = testdisk.LoopOn(b, image)
 	b.link(b.device, "disk")
 	cm := configMap(append([]string{"deviceDir=" + filepath.Join(dir, "dev"), "deviceNameFilter=^disk"}, changes...)...)
 	cm.Namespace = "ns"
@@ -175,7 +175,7 @@ func (b *bench) attach(name string, bytes int64) (path string) {
 	if err := os.Truncate(image, bytes); err != nil {
 		b.Fatal(err)
 	}
-	return b.link(b.loop(image), name)
+	return b.link(testdisk.LoopOn(b, image), name)
 }
 
 // link puts a device into the node's directory.
@@ -189,17 +189,6 @@ func (b *bench) link(device, name string) (path string) {
 		b.Fatal(err)
 	}
 	return path
-}
-
-func (b *bench) loop(backing string) (device string) {
-	b.Helper()
-	out, err := exec.Command("losetup", "--find", "--show", backing).CombinedOutput()
-	device = strings.TrimSpace(string(out))
-	if err != nil || !strings.HasPrefix(device, "/dev/loop") {
-		b.Fatalf("losetup: %v: %s", err, out)
-	}
-	b.Cleanup(func() { _ = exec.Command("losetup", "--detach", device).Run() })
-	return device
 }
 
 // report waits until the path has the state.

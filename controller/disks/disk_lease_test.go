@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,6 +27,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/volume/disk"
 	"kubevirt.io/hostpath-provisioner/volume/diskid"
+	"kubevirt.io/hostpath-provisioner/volume/testdisk"
 )
 
 const lun = "naa.600a098038303053453f463045727a2e"
@@ -97,7 +97,7 @@ func (s *san) node(name string) *machine {
 		Controller: New(Config{Client: apitest.Listing(client), Events: recorder, Node: name, Namespace: "ns",
 			Interval: time.Minute, Devices: devices}),
 		object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}},
-		device: disk.At((&bench{T: s.T}).loop(s.image)),
+		device: disk.At(testdisk.LoopOn(s, s.image)),
 	}
 	if m.device.Err != nil {
 		s.Fatal(m.device.Err)
@@ -362,7 +362,7 @@ func TestDiskLeaseIsKept(t *testing.T) {
 // A PV is removed by force, and what it had goes on: its Lease stays, and the other node does not wipe
 // the disk.
 func TestDiskLeaseOfADiskInUse(t *testing.T) {
-	use := func(m *machine) func() {
+	use := func(_ *testing.T, m *machine) func() {
 		pod, err := unix.Open(m.device.Path, unix.O_RDONLY|unix.O_EXCL|unix.O_CLOEXEC, 0) // as a mount has it
 		if err != nil {
 			panic(err)
@@ -370,22 +370,22 @@ func TestDiskLeaseOfADiskInUse(t *testing.T) {
 		return func() { unix.Close(pod) }
 	}
 	for name, row := range map[string]struct {
-		then func(m *machine) (end func())
+		then func(t *testing.T, m *machine) (end func())
 		kept bool
 	}{
-		"idle":                     {func(*machine) func() { return func() {} }, false},
+		"idle":                     {func(*testing.T, *machine) func() { return func() {} }, false},
 		"in use":                   {use, true},
-		"in use, after a boot":     {func(m *machine) func() { m.at.boot = "boot-2"; return use(m) }, true},
-		"absent":                   {func(m *machine) func() { m.at.absent = true; return func() {} }, true},
-		"absent, after a boot":     {func(m *machine) func() { m.at.absent, m.at.boot = true, "boot-2"; return func() {} }, false},
-		"absent, the boot unknown": {func(m *machine) func() { m.at.absent, m.at.boot = true, ""; return func() {} }, true},
-		"it cannot be asked":       {func(m *machine) func() { m.device.Err = errors.New("input/output error"); return func() {} }, true},
-		"a loop device is over it": {func(m *machine) func() {
-			out, err := exec.Command("losetup", "--find", "--show", m.device.Path).Output()
-			if err != nil {
-				panic(err)
-			}
-			return func() { _ = exec.Command("losetup", "--detach", strings.TrimSpace(string(out))).Run() }
+		"in use, after a boot":     {func(t *testing.T, m *machine) func() { m.at.boot = "boot-2"; return use(t, m) }, true},
+		"absent":                   {func(t *testing.T, m *machine) func() { m.at.absent = true; return func() {} }, true},
+		"absent, after a boot":     {func(t *testing.T, m *machine) func() { m.at.absent, m.at.boot = true, "boot-2"; return func() {} }, false},
+		"absent, the boot unknown": {func(t *testing.T, m *machine) func() { m.at.absent, m.at.boot = true, ""; return func() {} }, true},
+		"it cannot be asked": {func(t *testing.T, m *machine) func() {
+			m.device.Err = errors.New("input/output error")
+			return func() {}
+		}, true},
+		"a loop device is over it": {func(t *testing.T, m *machine) func() {
+			over := testdisk.LoopOn(t, m.device.Path)
+			return func() { testdisk.DetachLoop(t, over) }
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -396,7 +396,7 @@ func TestDiskLeaseOfADiskInUse(t *testing.T) {
 				t.Fatal(err)
 			}
 			writeTo(t, a.device.Path, "tenant", dataAt)
-			end := row.then(a)
+			end := row.then(t, a)
 			defer end()
 			s.withdraw(a)
 			s.withdraw(a) // a pass

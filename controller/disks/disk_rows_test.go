@@ -5,7 +5,6 @@ package disks
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/volume/testdisk"
 )
 
 // Two disks of one base name get two PVs, and one disk by two paths gets one.
@@ -51,12 +51,7 @@ func TestDiskStackedOnAClaimsDisk(t *testing.T) {
 			b.claimed(pv, corev1.VolumeBound)
 			b.await(Bound)
 			writeTo(t, b.device, "tenant", 1<<20+dataAt)
-			out, err := exec.Command("losetup", append(flags, "--find", "--show", b.device)...).CombinedOutput()
-			if err != nil {
-				t.Fatal(err, string(out))
-			}
-			top := strings.TrimSpace(string(out))
-			t.Cleanup(func() { _ = exec.Command("losetup", "--detach", top).Run() })
+			top := testdisk.LoopOn(t, b.device, flags...)
 			path := b.link(top, "disk-part1")
 			if r := b.report(path, Busy); !strings.Contains(r.Why, "PV "+pv.Name) {
 				t.Errorf("%+v", r)
@@ -197,7 +192,7 @@ func TestDiskPVDeletedByHand(t *testing.T) {
 	b.phase(b.pv("pv-1"), corev1.VolumeBound)
 	b.await(Bound)
 	b.write("secret")
-	pod := b.loop(b.device)
+	pod := testdisk.LoopOn(b, b.device)
 	if err := b.client.CoreV1().PersistentVolumes().Delete(t.Context(), "local-n-disk",
 		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -205,9 +200,7 @@ func TestDiskPVDeletedByHand(t *testing.T) {
 	if r := b.await(Busy); !strings.Contains(r.Why, pod) || b.read() != "secret" {
 		t.Errorf("%+v; the disk has %q", r, b.read())
 	}
-	if out, err := exec.Command("losetup", "--detach", pod).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	testdisk.DetachLoop(t, pod)
 	if b.await(Refused); b.read() != "secret" {
 		t.Errorf("the disk has %q", b.read())
 	}

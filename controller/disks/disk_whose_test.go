@@ -5,7 +5,6 @@ package disks
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,6 +18,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
+	"kubevirt.io/hostpath-provisioner/volume/testdisk"
 )
 
 // has fails the test if the disk does not have the data of the tenant.
@@ -96,10 +96,8 @@ func TestDiskConfirmed(t *testing.T) {
 	b.await(Bound)
 	b.write("secret")
 	b.stop()
-	if out, err := exec.Command("losetup", "--detach", b.device).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	b.device = b.loop(filepath.Join(filepath.Dir(filepath.Dir(b.path)), "disk.img"))
+	testdisk.DetachLoop(t, b.device)
+	b.device = testdisk.LoopOn(b, filepath.Join(filepath.Dir(filepath.Dir(b.path)), "disk.img"))
 	b.relink(b.device, "disk")
 	b.phase(b.named(pv.Name), corev1.VolumeReleased)
 	b.start()

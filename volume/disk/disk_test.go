@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
+	"kubevirt.io/hostpath-provisioner/volume/testdisk"
 )
 
 func nothing(Progress) {}

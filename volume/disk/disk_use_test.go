@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
+	"kubevirt.io/hostpath-provisioner/volume/testdisk"
 )
 
 // The path leads to another device, or the number to another disk, than List saw.
@@ -145,7 +145,7 @@ func TestDiskPartitionUsedByAPod(t *testing.T) {
 				t.Errorf("a pod uses %s, and %s is opened with %v", used, other, err)
 			}
 		}
-		testdisk.Run(t, "losetup", "--detach", pod)
+		testdisk.DetachLoop(t, pod)
 	}
 }
 
@@ -343,6 +343,6 @@ func TestDiskPartitionsAreTwo(t *testing.T) {
 		if err := opened(all[1]); errors.Is(err, ErrBusy) != (used == path) {
 			t.Errorf("a pod uses %s, and the second partition is opened with %v", used, err)
 		}
-		testdisk.Run(t, "losetup", "--detach", pod)
+		testdisk.DetachLoop(t, pod)
 	}
 }

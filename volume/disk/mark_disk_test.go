@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
+	"kubevirt.io/hostpath-provisioner/volume/testdisk"
 )
 
 // twoPaths are two devices with one ID, as the first one shows them.
@@ -95,7 +95,7 @@ func TestDiskPathThatCannotBeRead(t *testing.T) {
 		f.Close()
 	}
 	x.others = nil
-	testdisk.Run(t, "losetup", "--detach", two)
+	testdisk.DetachLoop(t, two)
 	if err := x.Wipe(t.Context(), Quick, func(Progress) {}); err == nil || !strings.Contains(err.Error(), "is not known") {
 		t.Error(err)
 	}

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 	"kubevirt.io/hostpath-provisioner/volume/poolmount"
+	"kubevirt.io/hostpath-provisioner/volume/testdisk"
 )
 
 // pool is for whom the filesystem is mounted.

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
+	"kubevirt.io/hostpath-provisioner/volume/testdisk"
 )
 
 func TestDiskBtrfs(t *testing.T) {

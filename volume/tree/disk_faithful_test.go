@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
+	"kubevirt.io/hostpath-provisioner/volume/testdisk"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 

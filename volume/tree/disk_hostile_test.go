@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
+	"kubevirt.io/hostpath-provisioner/volume/testdisk"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 

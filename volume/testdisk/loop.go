@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -23,8 +24,11 @@ func Loop(t testing.TB, bytes int64) (device, image string) {
 	return LoopOn(t, image), image
 }
 
-// LoopOn attaches a file or a block device as a block device until the test ends. The device has
-// nothing of an earlier owner of its number.
+// attached are the loop devices of LoopOn that are not detached yet.
+var attached sync.Map
+
+// LoopOn attaches a file or a block device as a block device until the test ends, or until DetachLoop.
+// The device has nothing of an earlier owner of its number.
 func LoopOn(t testing.TB, backing string, options ...string) (device string) {
 	t.Helper()
 	out, err := exec.Command("losetup", append(options, "--find", "--show", backing)...).CombinedOutput()
@@ -32,13 +36,19 @@ func LoopOn(t testing.TB, backing string, options ...string) (device string) {
 	if err != nil || !strings.HasPrefix(device, "/dev/loop") {
 		t.Fatalf("losetup %s: %v\n%s", backing, err, out)
 	}
-	t.Cleanup(func() {
-		if out, err := exec.Command("losetup", "--detach", device).CombinedOutput(); err != nil {
-			t.Logf("losetup --detach %s: %v: %s", device, err, out)
-		}
-	})
+	attached.Store(device, nil)
+	t.Cleanup(func() { DetachLoop(t, device) })
 	renew(t, device)
 	return device
+}
+
+// DetachLoop detaches a device of LoopOn. It does nothing the second time: another test, of this
+// process or of another, may have the number by then.
+func DetachLoop(t testing.TB, device string) {
+	t.Helper()
+	if _, ours := attached.LoadAndDelete(device); ours {
+		Run(t, "losetup", "--detach", device)
+	}
 }
 
 // renew takes away what outlives the detachment of a loop device, for example of a test that was
