@@ -78,14 +78,16 @@ func (p *Pool) Clone(s CloneSpec) (Volume, error) {
 		return v, err
 	}
 	j := newCloneJob(s)
-	if err = s.From.openSource(op, j); err == nil {
-		err = p.beginClone(op, j)
-	}
-	if err != nil {
+	defer func() {
 		// A call that the disk delays may go on after its error. It begins no job then.
 		if j.taken.CompareAndSwap(false, true) {
 			j.close()
 		}
+	}()
+	if err := s.From.openSource(op, j); err != nil {
+		return Volume{}, err
+	}
+	if err := p.beginClone(op, j); err != nil {
 		return Volume{}, err
 	}
 	return p.cloneResult(op, j, s)
@@ -165,14 +167,18 @@ func (p *Pool) beginClone(op string, j *cloneJob) error {
 		r := p.newRecord(s.Spec, record.Creating)
 		j.id = r.Trash
 		p.clones.add(j) // first: Recover leaves the staged directory of a job alone
-		err = p.stageClone(c, r)
-		if err == nil && !j.taken.CompareAndSwap(false, true) {
-			err = fmt.Errorf("%w: its caller has left", ErrNotReady)
-			p.unstageClone(c, r)
-		}
-		if err != nil {
-			p.clones.remove(j)
+		begins := false
+		defer func() {
+			if !begins {
+				p.clones.remove(j)
+			}
+		}()
+		if err := p.stageClone(c, r); err != nil {
 			return err
+		}
+		if begins = j.taken.CompareAndSwap(false, true); !begins {
+			p.unstageClone(c, r)
+			return fmt.Errorf("%w: its caller has left", ErrNotReady)
 		}
 		go p.runClone(j)
 		return nil

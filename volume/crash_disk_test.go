@@ -3,7 +3,6 @@
 package volume_test
 
 import (
-	"strings"
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/volume/quota"
@@ -19,8 +18,7 @@ func limitCrash(t *testing.T, d quotaDisk) {
 	g := d.ground(dieHere)
 	t.Run("scenes", func(t *testing.T) {
 		for _, s := range scenes {
-			// Those of clones took longer than the package may: TestKilledAnywhere plays them.
-			if limiting[s.name] || !d.slow && !strings.Contains(s.name, "clone") {
+			if limiting[s.name] || !d.slow {
 				t.Run(s.name, func(t *testing.T) {
 					if d.method == quota.MethodBtrfs { // elsewhere, g.swept counts the leftovers of all scenes
 						t.Parallel()

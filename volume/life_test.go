@@ -3,6 +3,7 @@ package volume_test
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -83,7 +84,12 @@ func dieHere(t *testing.T, w *world, s scene, n int, opening bool) (steps int, d
 	l := &life{at: n, armed: opening, waiting: make(chan struct{}), resume: make(chan struct{})}
 	p, err := volume.New(keeping(volume.Config{Path: w.path, Step: l.step}))
 	ok(t, err)
-	defer p.Close()
+	defer func() {
+		p.Close()
+		if left := openBelow(t, w.path); len(left) > 0 {
+			t.Errorf("killed at step %d, it leaves open %q", n, left)
+		}
+	}()
 	if died, err = l.live(p.Open); died {
 		return l.steps, true, ""
 	}
@@ -101,6 +107,21 @@ func dieHere(t *testing.T, w *world, s scene, n int, opening bool) (steps int, d
 	end()
 	ok(t, err)
 	return steps, died, answer
+}
+
+// openBelow returns the paths below dir that this process has open. A process that dies has them closed by
+// the kernel; one that lives on after a panic does not.
+func openBelow(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	const fds = "/proc/self/fd"
+	entries, err := os.ReadDir(fds)
+	ok(t, err)
+	for _, e := range entries {
+		if path, err := os.Readlink(filepath.Join(fds, e.Name())); err == nil && strings.HasPrefix(path, dir+"/") {
+			all = append(all, path)
+		}
+	}
+	return all
 }
 
 // beside brings another call up to one of its steps, where it waits. end lets

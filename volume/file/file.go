@@ -97,6 +97,7 @@ func Create(dir int, f Content, step func(string), beside ...int) error {
 		return err
 	}
 	if err == nil {
+		defer made.Close() // again, after a panic
 		step("flush")
 		err = errors.Join(Flush(append(beside, int(made.Fd()))...), made.Close())
 	}
@@ -161,6 +162,23 @@ func makeFile(dir int, f Content) (*os.File, error) {
 		return nil, err
 	}
 	return made, nil
+}
+
+// Held is a descriptor that the function which opened it closes at its end, also after a panic, unless
+// it gives the descriptor away.
+type Held int
+
+// Close closes the descriptor. It does nothing once the descriptor is closed or given away.
+func (h *Held) Close() {
+	if fd := h.Give(); fd >= 0 {
+		unix.Close(fd)
+	}
+}
+
+// Give returns the descriptor, which the caller closes from then on.
+func (h *Held) Give() (fd int) {
+	fd, *h = int(*h), -1
+	return fd
 }
 
 // Flush flushes files and directories to the disk; a flushed directory keeps its renames.

@@ -202,16 +202,16 @@ func makeDir(parent int, name, what string, step func(string)) (int, error) {
 	if err != nil {
 		return -1, fault.Path("open", name, err)
 	}
+	held := file.Held(fd)
+	defer held.Close()
 	if made == nil {
 		step("open.mode")
 		// Independent of the umask, and of the parent's setgid bit.
-		err = unix.Fchmod(fd, 0o700)
+		if err := unix.Fchmod(fd, 0o700); err != nil {
+			return -1, fault.Path("chmod", name, err)
+		}
 	}
-	if err != nil {
-		unix.Close(fd)
-		return -1, fault.Path("chmod", name, err)
-	}
-	return fd, nil
+	return held.Give(), nil
 }
 
 // makeBase creates the pool's own directory, for the agent alone, and opens it. Check has checked
@@ -226,12 +226,13 @@ func (o *Opener) makeBase(path string) (int, error) {
 	if err != nil {
 		return -1, err
 	}
+	held := file.Held(fd)
+	defer held.Close()
 	o.config.Step("open.above")
 	if err := file.Flush(parent); err != nil {
-		unix.Close(fd)
 		return -1, err
 	}
-	return fd, nil
+	return held.Give(), nil
 }
 
 // LooseMode warns of a directory that other users can enter: they can access every volume whose own

@@ -25,24 +25,22 @@ func (d *Dir) MakeKept() (int, error) {
 	if err != nil {
 		return -1, err
 	}
+	held := file.Held(fd)
+	defer held.Close()
 	d.step("open.sync")
-	err = file.Flush(d.Private)
-	var at place
-	if err == nil {
-		at, err = placeOf(fd, "", unix.AT_EMPTY_PATH)
+	if err := file.Flush(d.Private); err != nil {
+		return -1, err
 	}
+	at, err := placeOf(fd, "", unix.AT_EMPTY_PATH)
 	if err != nil {
-		unix.Close(fd)
 		return -1, err
 	}
 	d.keeping.Lock()
 	defer d.keeping.Unlock()
-	if d.kept >= 0 { // by the other caller
-		unix.Close(fd)
-		return d.kept, nil
+	if d.kept < 0 { // else the other caller was first
+		d.kept, d.keptAt = held.Give(), at
 	}
-	d.kept, d.keptAt = fd, at
-	return fd, nil
+	return d.kept, nil
 }
 
 // keptPlace returns the place of the directory of kept volumes; ok is false if there is none.
