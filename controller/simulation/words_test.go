@@ -32,6 +32,9 @@ func TestWords(t *testing.T) {
 			"delete claim c1; wait 1m; delete pv c1; wait 1m; manager late 1m; recover killed; namespace again; claim again c1; wait 10m"},
 		"the former tenant's volume for the next one, as a person says": {words: "agent retains node-01 6h; claim c1 node-01 a-keep 1Mi; wait 1m; " +
 			"delete claim c1; wait 1m; namespace again; wait 1m; undelete to c1; wait 5m"},
+		"a webhook refuses PVs for good": {words: "webhook refuses csi; " + strings.Join([]string{"claim c1 node-01 a-keep 1Mi",
+			"claim c2 node-01 a-keep 1Mi", "claim c3 node-01 a-keep 1Mi", "claim c4 node-01 a-keep 1Mi", "claim c5 node-01 a-keep 1Mi",
+			"claim c6 node-01 a-keep 1Mi", "claim c7 node-01 a-keep 1Mi", "claim c8 node-01 a-keep 1Mi"}, "; ") + "; wait 2m; rest"},
 	} {
 		steps := strings.Split(row.words, "; ")
 		r := c.run(simulation.Run{Seed: 1, Words: steps})

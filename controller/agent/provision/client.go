@@ -84,6 +84,7 @@ func (l libraryPVs) Create(ctx context.Context, pv *corev1.PersistentVolume,
 		pv.Finalizers = withoutFinalizer(pv)
 	}
 	saved, err := l.PersistentVolumeInterface.Create(ctx, pv, o)
+	l.controller.saving.note(pv.Name, live.Permanent(err))
 	switch {
 	case err == nil:
 		return saved, nil
@@ -102,7 +103,7 @@ func (l libraryPVs) Create(ctx context.Context, pv *corev1.PersistentVolume,
 		return nil, fmt.Errorf("save PV: %s", message)
 	case live.Permanent(err):
 		l.warn(ctx, pv, fmt.Sprintf("the volume exists but its PV cannot be saved: %v; "+
-			"the agent retries until that is mended", err))
+			"the agent tries again within five minutes, until that is mended", err))
 	}
 	return nil, err
 }

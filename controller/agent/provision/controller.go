@@ -56,6 +56,7 @@ type Controller struct {
 
 	deletions    *deletionProgress
 	held         *claims.Patience       // claims whose pool another agent of this node has
+	saving       *saving                // PVs that are sent again
 	refusals     *prometheus.CounterVec // by reason
 	notedNoQuota sync.Map               // names of the pools for which noteNoQuota had an event
 }
@@ -72,7 +73,7 @@ func New(c Config) (*Controller, error) {
 		c.Hold = func(string) error { return nil }
 	}
 	return &Controller{Config: c, deletions: newDeletionProgress(), held: claims.NewPatience(),
-		refusals: newRefusals()}, nil
+		saving: newSaving(), refusals: newRefusals()}, nil
 }
 
 func (c *Config) check() error {

@@ -37,9 +37,6 @@ func (c *Controller) Library(ctx context.Context, local cache.SharedIndexInforme
 	if err != nil {
 		return nil, fmt.Errorf("watch PVs: %w", err)
 	}
-	limiter := func() workqueue.TypedRateLimiter[any] {
-		return workqueue.NewTypedItemExponentialFailureRateLimiter[any](retryFirst, retryLast)
-	}
 	var names []string
 	for _, b := range c.Backends.All {
 		names = append(names, b.Provisioner)
@@ -48,8 +45,8 @@ func (c *Controller) Library(ctx context.Context, local cache.SharedIndexInforme
 		lib.AdditionalProvisionerNames(names[1:]),
 		lib.LeaderElection(false),
 		lib.Threadiness(workers),
-		lib.RateLimiter(limiter()),
-		lib.CreateProvisionedPVLimiter(limiter()),
+		lib.RateLimiter(workqueue.NewTypedItemExponentialFailureRateLimiter[any](retryFirst, retryLast)),
+		lib.CreateProvisionedPVLimiter(c.saving),
 		lib.FailedProvisionThreshold(0),
 		lib.FailedDeleteThreshold(0),
 		lib.AddFinalizer(true),

@@ -35,7 +35,8 @@ func (c *Controller) SupportsBlock(context.Context) bool { return true }
 // event about a remote claim. A local claim that cannot be served gets one event. If the scheduler
 // may place it elsewhere, the answer is true: Provision returns the refusal.
 func (c *Controller) ShouldProvision(ctx context.Context, claim *corev1.PersistentVolumeClaim) bool {
-	if claim.DeletionTimestamp != nil || !c.Claims.IsLocal(claim) || c.PVs.Saved(contract.PVName(claim)) != nil {
+	name := contract.PVName(claim)
+	if claim.DeletionTimestamp != nil || !c.Claims.IsLocal(claim) || c.PVs.Saved(name) != nil || c.saving.waits(name) {
 		return false
 	}
 	sc := c.Claims.Class(contract.Of(claim))

@@ -79,7 +79,8 @@ type PVs struct {
 	backends []*backend
 	nodes    *otherNodes // that marks of PVs name
 
-	claims   Claims // set by Watch
+	claims   Claims      // set by Watch
+	local    cache.Store // claims of this node; set by Watch
 	informer cache.SharedIndexInformer
 	sharer   informers.Sharer
 	queue    workqueue.TypedRateLimitingInterface[string] // names of PVs

@@ -43,7 +43,7 @@ func (p *PVs) rollBackIn(ctx context.Context, pool *volume.Pool) {
 		return // the monitor reports a pool that is not ready
 	}
 	for _, v := range volumes {
-		if !p.unfinished(pool, v) {
+		if !p.unfinished(pool, v) || p.isAwaited(v) {
 			continue
 		}
 		abandoned, err := p.abandoned(ctx, pool, v)
@@ -78,6 +78,17 @@ func (p *PVs) unfinished(pool *volume.Pool, v volume.Volume) bool {
 		return false
 	}
 	return p.Age(pool, v) >= unfinishedAge
+}
+
+// isAwaited reports whether the watch still has the volume's claim, which has no PV: a webhook may refuse
+// the PV for days, and API requests for each claim would not end meanwhile.
+func (p *PVs) isAwaited(v volume.Volume) bool {
+	if p.local == nil || p.Saved(v.PV) != nil {
+		return false
+	}
+	obj, _, err := p.local.GetByKey(v.Owner.Namespace + "/" + v.Owner.Name)
+	claim, ok := obj.(*corev1.PersistentVolumeClaim)
+	return err == nil && ok && string(claim.UID) == v.Owner.UID && claim.Spec.VolumeName == ""
 }
 
 // sighting is a volume that was made while the clock was ahead, and when Age was first called.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
@@ -60,6 +61,36 @@ func TestUnfinished(t *testing.T) {
 	pv.Annotations[contract.AnnPool] = c.Pools.Named("fast").ID()
 	if !c.unfinished(pool, old) {
 		t.Error("a volume whose PV names another pool is finished")
+	}
+}
+
+// A volume whose claim waits for its PV is not asked about at the API server; any other is.
+func TestIsAwaited(t *testing.T) {
+	for name, row := range map[string]struct {
+		edit func(*PVs, *corev1.PersistentVolumeClaim)
+		want bool
+	}{
+		"it waits":              {func(*PVs, *corev1.PersistentVolumeClaim) {}, true},
+		"another claim":         {func(_ *PVs, claim *corev1.PersistentVolumeClaim) { claim.UID = "next" }, false},
+		"bound to another PV":   {func(_ *PVs, claim *corev1.PersistentVolumeClaim) { claim.Spec.VolumeName = "other" }, false},
+		"gone":                  {func(_ *PVs, claim *corev1.PersistentVolumeClaim) { claim.Name = "other" }, false},
+		"its PV is there":       {func(c *PVs, _ *corev1.PersistentVolumeClaim) { _ = c.informer.GetStore().Add(validPV(c, "now")) }, false},
+		"no claim is known yet": {func(c *PVs, _ *corev1.PersistentVolumeClaim) { c.local = nil }, false},
+	} {
+		c := newPVs(t)
+		pv := validPV(c, "now")
+		owner := ownerOf(pv)
+		claim := classtest.Claim(owner.UID, "now", "")
+		claim.Namespace, claim.Name = owner.Namespace, owner.Name
+		c.local = cache.NewStore(cache.MetaNamespaceKeyFunc)
+		store := c.local
+		row.edit(c, claim)
+		if err := store.Add(claim); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.isAwaited(volume.Volume{Record: record.Record{PV: pv.Name, Owner: owner}}); got != row.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }
 

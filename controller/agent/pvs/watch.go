@@ -18,7 +18,7 @@ import (
 // Watch queues a PV when the PV changes, or one of the claims that it is or was bound to.
 // informer is the informer of the claims.
 func (p *PVs) Watch(claims Claims, informer cache.SharedIndexInformer) error {
-	p.claims = claims
+	p.claims, p.local = claims, informer.GetStore()
 	// A PV counts as deleted if it is gone, or if it lost the label.
 	if _, err := p.informer.AddEventHandler(informers.OnKey(p.queue.Add)); err != nil {
 		return err
