@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -34,9 +35,7 @@ func (e *explanation) events() {
 			continue
 		}
 		seen[event.Object] = true
-		if slices.ContainsFunc(e.answer.Findings, func(f Finding) bool {
-			return strings.Contains(event.Message, f.What) || strings.Contains(f.What, event.Message)
-		}) {
+		if slices.ContainsFunc(e.answer.Findings, func(f Finding) bool { return says(f, event.Message) }) {
 			continue
 		}
 		level, do := Warning, event.Do
@@ -49,6 +48,15 @@ func (e *explanation) events() {
 		}
 		e.add(level, do, "%s ago, event %s of the %s: %s", event.Age, event.Reason, event.Object, event.Message)
 	}
+}
+
+// noSpace matches the message of an agent that no node has the space. The cause of explain has the nodes that the pod may use.
+var noSpace = regexp.MustCompile(`^\S+ requested, and no node has that much available in pool `)
+
+// says reports whether a finding has what the message of an event has.
+func says(f Finding, message string) bool {
+	return strings.Contains(message, f.What) || strings.Contains(f.What, message) ||
+		f.Level == Cause && strings.Contains(f.What, " are requested, and ") && noSpace.MatchString(message)
 }
 
 // list adds the newest event of each reason.
