@@ -258,7 +258,7 @@ func isPhase(s *harness.Scene, claim *corev1.PersistentVolumeClaim, want corev1.
 
 func followOperations(s *harness.Scene) {
 	r := follow(s, "docs/operations.md")
-	want(s, r.run("kubectl hpp pools"), one.Name, other.Name)
+	want(s, r.run("kubectl hpp status"), one.Name, other.Name)
 	r.values["POD"] = driverPod(s, one)
 	want(s, r.run("kubectl -n hostpath-provisioner exec POD"), "pool      local, /var/hpvolumes/csi")
 	r.diskGone()
