@@ -36,6 +36,8 @@ func (r *unservedRecorder) check(ctx context.Context, p *pendingClaim) answer {
 	case unchosen:
 		r.noteIgnored(ctx, p)
 		return r.checkSpace(ctx, p)
+	case remoteBySource:
+		return r.checkSource(ctx, p)
 	case remoteByAnnotation, remoteByPV:
 		if missing, asked := r.isMissing(ctx, p); !missing {
 			return answer{asked, existsFor}
@@ -160,6 +162,7 @@ const (
 	topicChosenMissing = "chosen node missing"
 	topicPVMissing     = "pv missing"
 	topicIgnored       = "ignored"
+	topicSource        = "source"
 )
 
 // chosenMissing returns the topic and the message of the event about a claim for which the

@@ -37,6 +37,9 @@ type Config struct {
 	PVs      interface {
 		// IsLocal reports whether the PV with that name is on this node.
 		IsLocal(pv string) bool
+		// CopiesHere reports whether the claim that this one names as its source is bound to a PV of this
+		// node, or the copy has begun here. It must not block.
+		CopiesHere(*corev1.PersistentVolumeClaim) bool
 	}
 	// Refusal returns why this node never serves claims of a class although it
 	// has the pool of the class, or "" if it serves them.
@@ -68,7 +71,8 @@ func New(config Config) *Claims {
 		cache.Indexers{})}
 	_ = c.classes.SetTransform(informers.WithoutManagedFields) // it has not run
 	c.placer = &placer{node: config.Node, dialects: config.Dialects, class: c.Class, isLocalPV: config.PVs.IsLocal,
-		offered: func(sc *storagev1.StorageClass) bool { return config.Refusal(sc) == "" }}
+		copiesHere: config.PVs.CopiesHere,
+		offered:    func(sc *storagev1.StorageClass) bool { return config.Refusal(sc) == "" }}
 	if config.Space != nil {
 		c.placer.published = config.Space.Provisioner
 	}
@@ -144,6 +148,12 @@ func (c *Claims) Retry() { sleep.Wake(c.retries.wake) }
 
 // RunRetries retries temporarily refused claims until the context ends.
 func (c *Claims) RunRetries(ctx context.Context) { c.retries.run(ctx) }
+
+// SourceChanged places the claims again whose source is the claim of that namespace and name. The caller
+// calls it when that was bound to a PV of this node, and when it is not any more.
+func (c *Claims) SourceChanged(namespace, name string) {
+	c.filter.sourceChanged(contract.Named{Namespace: namespace, Name: name})
+}
 
 // prepare returns a slim copy of a local claim for the provisioner library, with the annotations
 // that the library waits for.

@@ -20,7 +20,7 @@ import (
 // the caches of a node grow with its own claims and not with the cluster's.
 //
 // If a local claim becomes remote, filter sends Deleted. If the class of a claim does
-// not exist, filter holds a heldClaim until classAppeared.
+// not exist, or its source is not here, filter holds a heldClaim until classAppeared or sourceChanged.
 type filter struct {
 	source source
 	placer *placer
@@ -129,8 +129,8 @@ func (f *filter) isEarly(uid types.UID) bool {
 	return ok
 }
 
-// retry sends local claims again, unchanged. It does nothing for claims that are no
-// longer local. A held claim is placed again.
+// retry sends local claims again, unchanged. Claims that are no longer local are sent as deleted. A held
+// claim is placed again.
 func (f *filter) retry(uids ...types.UID) {
 	claims := map[types.UID]*corev1.PersistentVolumeClaim{}
 	for _, uid := range uids {
@@ -166,11 +166,18 @@ func (f *filter) apply(e watch.Event) (watch.Event, bool) {
 		where = f.placer.place(claim)
 	}
 	f.placed(claim, where)
-	if where == unknown {
+	switch where {
+	case unknown:
 		// The class may have appeared after the claim was placed and before the claim is held.
 		defer func() {
 			if name := contract.Of(claim); f.placer.class(name) != nil {
 				go f.classAppeared(name)
+			}
+		}()
+	case remoteBySource: // and so may its source have been bound
+		defer func() {
+			if source, _ := contract.CopiedClaim(claim); f.placer.place(claim) == local {
+				go f.sourceChanged(source)
 			}
 		}()
 	}
@@ -180,7 +187,7 @@ func (f *filter) apply(e watch.Event) (watch.Event, bool) {
 	before, known := f.passed[claim.UID]
 	delete(f.held, claim.UID)
 	delete(f.early, claim.UID)
-	if h, possible := hold(claim); where == unknown && possible {
+	if h, possible := hold(claim); (where == unknown || where == remoteBySource) && possible {
 		f.held[claim.UID] = h
 	}
 	switch {
@@ -216,11 +223,12 @@ func (f *filter) retryEvents() []watch.Event {
 	f.mu.Lock()
 	resend := f.resend
 	f.resend = map[types.UID]*corev1.PersistentVolumeClaim{}
+	var known []*corev1.PersistentVolumeClaim
 	var events, read []watch.Event
 	others := map[types.UID]heldClaim{}
 	for uid, claim := range resend {
-		if known, ok := f.passed[uid]; ok {
-			events = append(events, watch.Event{Type: watch.Modified, Object: known})
+		if passed, ok := f.passed[uid]; ok {
+			known = append(known, passed)
 		} else if h, ok := f.held[uid]; ok && claim == nil {
 			others[uid] = h
 		} else if ok && h.matches(claim) {
@@ -230,6 +238,13 @@ func (f *filter) retryEvents() []watch.Event {
 	f.mu.Unlock()
 	for uid, h := range others {
 		f.placeHeld(uid, h)
+	}
+	for _, claim := range known {
+		if e := (watch.Event{Type: watch.Modified, Object: claim}); f.placer.place(claim) == local {
+			events = append(events, e)
+		} else {
+			read = append(read, e)
+		}
 	}
 	for _, e := range read {
 		if e, ok := f.apply(e); ok {

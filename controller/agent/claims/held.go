@@ -18,21 +18,24 @@ import (
 // readRetryDelay is the pause before a held claim that could not be read is read again.
 const readRetryDelay = 10 * time.Second
 
-// heldClaim is a claim whose class does not exist. Every agent keeps every such
-// claim, and any user can create claims, so a heldClaim has only the fields that the
-// placer reads. Each field has a bounded length.
+// heldClaim is a claim whose class does not exist, or whose source is not bound to a PV of this node.
+// Every agent keeps every such claim, and any user can create claims, so a heldClaim has only the fields
+// that the placer reads. Each field has a bounded length.
 type heldClaim struct {
 	namespace, name string
 	class           string
-	wanted, chosen  string // the nodes that the annotations name, "" for none
-	volume          string // the PV that the claim names, "" for none
-	bytes           int64  // requested
+	wanted, chosen  string         // the nodes that the annotations name, "" for none
+	volume          string         // the PV that the claim names, "" for none
+	bytes           int64          // requested
+	source          contract.Named // the claim whose volume is copied, if any
 }
 
 // hold returns the heldClaim of a claim, and false if no class can have such a name.
 func hold(claim *corev1.PersistentVolumeClaim) (heldClaim, bool) {
 	name := contract.Of(claim)
+	source, _ := contract.CopiedClaim(claim)
 	return heldClaim{
+		source:    contract.Named{Namespace: contract.Bounded(source.Namespace), Name: contract.Bounded(source.Name)},
 		namespace: claim.Namespace, name: claim.Name, class: name,
 		wanted: contract.Bounded(claim.Annotations[contract.AnnProvisionOnNode]),
 		chosen: contract.Bounded(claim.Annotations[contract.AnnSelectedNode]),
@@ -46,6 +49,10 @@ func (h heldClaim) claim(uid types.UID) *corev1.PersistentVolumeClaim {
 	c.Spec.StorageClassName, c.Spec.VolumeName = &h.class, h.volume
 	c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(h.bytes,
 		resource.BinarySI)}
+	if h.source.Name != "" {
+		c.Spec.DataSourceRef = &corev1.TypedObjectReference{Kind: "PersistentVolumeClaim", Name: h.source.Name,
+			Namespace: &h.source.Namespace}
+	}
 	for key, node := range map[string]string{contract.AnnProvisionOnNode: h.wanted, contract.AnnSelectedNode: h.chosen} {
 		if node != "" {
 			metav1.SetMetaDataAnnotation(&c.ObjectMeta, key, node)
@@ -61,12 +68,35 @@ func (h heldClaim) matches(claim *corev1.PersistentVolumeClaim) bool {
 	return now == h
 }
 
-// classAppeared places the claims that are held for the class of that name. Local
-// claims are read from the API server before they are passed. If a read fails,
-// classAppeared runs again after readRetryDelay.
+// classAppeared places the claims that are held for the class of that name.
 func (f *filter) classAppeared(name string) {
+	f.placeAgain(func(h heldClaim) bool { return h.class == name })
+}
+
+// sourceChanged places the claims again whose source is that claim, which was bound to a PV of this
+// node, or is not any more.
+func (f *filter) sourceChanged(source contract.Named) {
+	f.retry(f.passedFrom(source)...)
+	f.placeAgain(func(h heldClaim) bool { return h.source == source })
+}
+
+// passedFrom returns the claims that were passed and have that source.
+func (f *filter) passedFrom(source contract.Named) (uids []types.UID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for uid, claim := range f.passed {
+		if of, ok := contract.CopiedClaim(claim); ok && of == source && claim.Spec.VolumeName == "" {
+			uids = append(uids, uid)
+		}
+	}
+	return uids
+}
+
+// placeAgain places the held claims that are meant. Local claims are read from the API server before
+// they are passed. If a read fails, placeAgain runs again after readRetryDelay.
+func (f *filter) placeAgain(meant func(heldClaim) bool) {
 	failed := false
-	for uid, h := range f.heldFor(name) {
+	for uid, h := range f.heldFor(meant) {
 		if f.placer.place(h.claim(uid)) != local {
 			f.retry(uid)
 			continue
@@ -81,26 +111,29 @@ func (f *filter) classAppeared(name string) {
 		}
 	}
 	if failed {
-		time.AfterFunc(readRetryDelay, func() { f.classAppeared(name) })
+		time.AfterFunc(readRetryDelay, func() { f.placeAgain(meant) })
 	}
 }
 
-func (f *filter) heldFor(class string) map[types.UID]heldClaim {
+func (f *filter) heldFor(meant func(heldClaim) bool) map[types.UID]heldClaim {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	held := maps.Clone(f.held)
-	maps.DeleteFunc(held, func(_ types.UID, h heldClaim) bool { return h.class != class })
+	maps.DeleteFunc(held, func(_ types.UID, h heldClaim) bool { return !meant(h) })
 	return held
 }
 
-// placeHeld releases a held claim that is not local. It does nothing if the claim is
-// local or its class is gone again.
+// placeHeld releases a held claim that is not local, unless it waits for its source. It does nothing if
+// the claim is local or its class is gone again.
 func (f *filter) placeHeld(uid types.UID, h heldClaim) {
 	where := f.placer.place(h.claim(uid))
 	if where == local || where == unknown {
 		return // the class was deleted or created again; classAppeared runs again
 	}
 	f.placed(h.claim(uid), where)
+	if where == remoteBySource {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.held, uid)

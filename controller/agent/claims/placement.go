@@ -31,6 +31,9 @@ const (
 	// unserved: no node is chosen yet, and the pool of its class is not offered here. Such a pool
 	// has no space to publish, so the scheduler may never choose a node.
 	unserved
+	// remoteBySource: its volume is a copy of another claim's, which is not bound to a PV of this node, as
+	// far as is known. The claim is held until it is.
+	remoteBySource
 	// unknown: its class does not exist yet. The claim is held until the class appears.
 	unknown
 )
@@ -47,9 +50,12 @@ type placer struct {
 	published string
 	// isLocalPV reports whether the PV with that name is on this node.
 	isLocalPV func(pv string) bool
+	// copiesHere reports whether this node has the source of the claim, which is another claim, or has begun
+	// the copy.
+	copiesHere func(*corev1.PersistentVolumeClaim) bool
 }
 
-// place returns the placement of the claim. It is pure except for the three lookups of the placer.
+// place returns the placement of the claim. It is pure except for the lookups of the placer.
 // A claim that a populator fills is remote until it has a PV of this node.
 func (p *placer) place(claim *corev1.PersistentVolumeClaim) placement {
 	if pv := claim.Spec.VolumeName; pv != "" && p.isLocalPV(pv) {
@@ -69,6 +75,12 @@ func (p *placer) place(claim *corev1.PersistentVolumeClaim) placement {
 	dialect, served := p.dialects[c.Provisioner]
 	if !served {
 		return remote
+	}
+	if claim.Spec.VolumeName == "" && contract.Copies(claim, c) { // whatever node the scheduler chose
+		if p.copiesHere(claim) {
+			return local
+		}
+		return remoteBySource
 	}
 	where := placeUnbound(dialect, p.node, claim, c)
 	named, _ := contract.NodeOf(claim, c)

@@ -12,10 +12,11 @@ import (
 
 func testPlacer() *placer {
 	return &placer{node: "node-01", class: classtest.Class,
-		dialects:  map[string]contract.Dialect{contract.HostPathProvisioner: {ByAnnotation: true}, contract.CSIProvisioner: {}, contract.SingleNodeProvisioner: {ByAnnotation: true, OnlyNode: true}, contract.LocalPathProvisioner: {}},
-		offered:   func(*storagev1.StorageClass) bool { return true },
-		published: contract.CSIProvisioner,
-		isLocalPV: func(pv string) bool { return pv == "pv-here" }}
+		dialects:   map[string]contract.Dialect{contract.HostPathProvisioner: {ByAnnotation: true}, contract.CSIProvisioner: {}, contract.SingleNodeProvisioner: {ByAnnotation: true, OnlyNode: true}, contract.LocalPathProvisioner: {}},
+		offered:    func(*storagev1.StorageClass) bool { return true },
+		published:  contract.CSIProvisioner,
+		isLocalPV:  func(pv string) bool { return pv == "pv-here" },
+		copiesHere: func(*corev1.PersistentVolumeClaim) bool { return false }}
 }
 
 func TestPlace(t *testing.T) {

@@ -49,6 +49,7 @@ const (
 //   - a claim that names our provisioner and no node,
 //   - a claim that names, or for which the scheduler chose, a node that does not exist,
 //   - a claim that names a PV that does not exist,
+//   - a claim whose source, another claim, no node can copy,
 //   - a claim whose class keeps the scheduler from choosing a node,
 //   - a claim whose pool is not offered,
 //   - a claim for which no node publishes enough space,
@@ -89,9 +90,10 @@ type pendingClaim struct {
 type waiting struct {
 	where placement
 	// named is the node or the PV that the claim names, or the node that was chosen; "" for none.
-	named string
-	class string
-	bytes int64 // requested
+	named  string
+	source contract.Named // the claim whose volume is copied
+	class  string
+	bytes  int64 // requested
 }
 
 func newUnservedRecorder(c *Config, class func(name string) *storagev1.StorageClass) *unservedRecorder {
@@ -143,6 +145,9 @@ func waitingOf(claim *corev1.PersistentVolumeClaim, where placement) waiting {
 		w.named = contract.Bounded(claim.Annotations[contract.AnnSelectedNode])
 	case remoteByPV:
 		w.named = contract.Bounded(claim.Spec.VolumeName)
+	case remoteBySource:
+		source, _ := contract.CopiedClaim(claim)
+		w.source = contract.Named{Namespace: contract.Bounded(source.Namespace), Name: contract.Bounded(source.Name)}
 	}
 	return w
 }
@@ -150,7 +155,7 @@ func waitingOf(claim *corev1.PersistentVolumeClaim, where placement) waiting {
 // needsEvent reports whether a claim with this placement may never be served.
 func needsEvent(where placement) bool {
 	switch where {
-	case unassigned, remoteByAnnotation, remoteByScheduler, remoteByPV, unchosen, unscheduled, unserved:
+	case unassigned, remoteByAnnotation, remoteByScheduler, remoteByPV, remoteBySource, unchosen, unscheduled, unserved:
 		return true
 	}
 	return false

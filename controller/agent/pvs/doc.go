@@ -8,6 +8,7 @@
 //	adopt.go       creates records for the directories of older provisioners
 //	rebind.go      rebinds a volume to the next claim of its PV
 //	delete.go      deletes the volume of a PV
+//	source.go      the PVs whose volumes other claims copy
 //	sweep.go       finds PVs of this node that have no label
 //	unfinished.go  rolls back volumes whose PV was never saved
 //	migratable.go  PVs of other provisioners

@@ -68,6 +68,8 @@ type Claims interface {
 	IsDeleted(types.UID) bool
 	// Retry makes the provisioner try claims again that it refused for lack of space.
 	Retry()
+	// SourceChanged places the claims again whose source is the claim of that name.
+	SourceChanged(namespace, name string)
 }
 
 // PVs binds the records of the pools to the PVs of one node. It adopts the directories of older
@@ -113,6 +115,7 @@ func New(c Config) *PVs {
 	}
 	p.nodes = &otherNodes{own: c.Node.Name(), known: map[identity.Name]knownNode{}}
 	p.informer = p.watchPVs()
+	_ = p.informer.AddIndexers(cache.Indexers{byClaim: claimKeys}) // it has not run
 	for _, b := range c.Backends {
 		p.backends = append(p.backends, p.backend(b))
 	}

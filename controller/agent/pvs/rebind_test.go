@@ -246,3 +246,5 @@ type deletions map[types.UID]bool
 func (d deletions) IsDeleted(uid types.UID) bool { return d[uid] }
 
 func (d deletions) Retry() {}
+
+func (d deletions) SourceChanged(string, string) {}

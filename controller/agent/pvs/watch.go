@@ -23,6 +23,9 @@ func (p *PVs) Watch(claims Claims, informer cache.SharedIndexInformer) error {
 	if _, err := p.informer.AddEventHandler(informers.OnKey(p.queue.Add)); err != nil {
 		return err
 	}
+	if err := p.watchSources(); err != nil {
+		return err
+	}
 	_, err := informer.AddEventHandler(informers.OnChange(p.claimChanged))
 	return err
 }

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -114,6 +115,30 @@ func SourceOf(claim *corev1.PersistentVolumeClaim) (kind schema.GroupKind, name 
 		return kind, ""
 	}
 	return schema.GroupKind{Group: ptr.Deref(s.APIGroup, ""), Kind: s.Kind}, s.Name
+}
+
+// CopiedClaim returns the claim whose volume is to be copied for this one. ok is false if its data source
+// is not a claim. Without permission of its owner the API server accepts no other namespace, and agents
+// refuse one.
+func CopiedClaim(claim *corev1.PersistentVolumeClaim) (from Named, ok bool) {
+	s := source(claim)
+	if s == nil || s.Kind != "PersistentVolumeClaim" || ptr.Deref(s.APIGroup, "") != "" {
+		return Named{}, false
+	}
+	return Named{cmp.Or(ptr.Deref(s.Namespace, ""), claim.Namespace), s.Name}, true
+}
+
+// Named is the namespace and the name of an object.
+type Named struct{ Namespace, Name string }
+
+// String returns <namespace>/<name>.
+func (n Named) String() string { return n.Namespace + "/" + n.Name }
+
+// Copies reports whether an agent makes the claim's volume as a copy of another claim's, on the node
+// that has that one: its data source is a claim, and c is a class of the CSI driver.
+func Copies(claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) bool {
+	_, copied := CopiedClaim(claim)
+	return copied && c != nil && DialectOf(c.Provisioner) == nil
 }
 
 // source returns the claim's data source, nil if it has none. dataSourceRef can

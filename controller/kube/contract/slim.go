@@ -72,7 +72,7 @@ func slimSpec(s *corev1.PersistentVolumeClaimSpec) corev1.PersistentVolumeClaimS
 	}
 	if from := s.DataSourceRef; from != nil {
 		kept.DataSourceRef = &corev1.TypedObjectReference{APIGroup: boundedPointer(from.APIGroup), Kind: Bounded(from.Kind),
-			Name: Bounded(from.Name)}
+			Name: Bounded(from.Name), Namespace: boundedPointer(from.Namespace)}
 	}
 	return kept
 }

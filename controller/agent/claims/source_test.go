@@ -1,0 +1,155 @@
+package claims
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+)
+
+// copyOf is a claim whose source is the claim of that name.
+func copyOf(source, uid, class, volume string, annotations ...string) *corev1.PersistentVolumeClaim {
+	claim := classtest.Claim(uid, class, volume, annotations...)
+	claim.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: source}
+	return claim
+}
+
+// Only the node of the source serves a copy, whatever node the scheduler chose.
+func TestPlaceCopies(t *testing.T) {
+	const chosen = contract.AnnSelectedNode
+	p := testPlacer()
+	p.copiesHere = func(claim *corev1.PersistentVolumeClaim) bool { return claim.Spec.DataSource.Name == "here" }
+	for _, row := range []struct {
+		what  string
+		claim *corev1.PersistentVolumeClaim
+		want  placement
+	}{
+		{"source here, waits for its pod", copyOf("here", "u", "csi", ""), local},
+		{"source here, another node chosen", copyOf("here", "u", "csi", "", chosen, "node-02"), local},
+		{"source here, Immediate", copyOf("here", "u", "csi-now", ""), local},
+		{"source elsewhere", copyOf("there", "u", "csi", ""), remoteBySource},
+		{"source elsewhere, this node chosen", copyOf("there", "u", "csi", "", chosen, "node-01"), remoteBySource},
+		{"source elsewhere, Immediate", copyOf("there", "u", "csi-now", ""), remoteBySource},
+		{"bound", copyOf("here", "u", "csi", "pv-there", chosen, "node-02"), remote},
+		{"hostPath, which is refused as before", copyOf("there", "u", "now", "", contract.AnnProvisionOnNode, "node-01"), local},
+		{"another provisioner's", copyOf("here", "u", "theirs", ""), remote},
+		{"class not known yet", copyOf("here", "u", "later", ""), unknown},
+	} {
+		if got := p.place(row.claim); got != row.want {
+			t.Errorf("%s: got %d, want %d", row.what, got, row.want)
+		}
+	}
+}
+
+// A held claim has what the placer reads, its source among it.
+func TestHeldKeepsTheSource(t *testing.T) {
+	for _, claim := range []*corev1.PersistentVolumeClaim{copyOf("there", "u", "csi", ""), classtest.Claim("u", "csi", "")} {
+		h, _ := hold(claim)
+		want, copies := contract.CopiedClaim(claim)
+		if got, ok := contract.CopiedClaim(h.claim("u")); got != want || ok != copies {
+			t.Errorf("held %v %v, want %v %v", got, ok, want, copies)
+		}
+		if slim := contract.Slim(claim); !h.matches(slim) {
+			t.Errorf("the slim claim %+v is another one", slim.Spec)
+		}
+	}
+}
+
+// The source is bound to a PV of this node after the claim was seen, and is gone later.
+func TestFilterFollowsTheSource(t *testing.T) {
+	f := newFilterTest(t)
+	here := false
+	f.placer.copiesHere = func(*corev1.PersistentVolumeClaim) bool { return here }
+	claim := copyOf("data", "a", "csi", "")
+	f.there["claim-a"] = claim
+	f.source.Add(claim)
+	f.nothing()
+
+	here = true
+	f.sourceChanged(contract.Named{Namespace: "default", Name: "other"})
+	f.nothing()
+	f.sourceChanged(contract.Named{Namespace: "default", Name: "data"})
+	if c := f.next(watch.Added, "a"); c.Spec.DataSource.Name != "data" {
+		t.Errorf("passed %+v", c.Spec)
+	}
+	f.next(watch.Bookmark, "")
+
+	here = false
+	f.sourceChanged(contract.Named{Namespace: "default", Name: "data"})
+	f.next(watch.Deleted, "a")
+	f.next(watch.Bookmark, "")
+	if f.isDeleted("a") {
+		t.Error("isDeleted is true for a claim whose source is gone")
+	}
+	here = true
+	f.sourceChanged(contract.Named{Namespace: "default", Name: "data"})
+	f.next(watch.Added, "a")
+}
+
+// The source may be bound between the moment when a claim is placed and the moment when it is held.
+func TestFilterSourceIsBoundMeanwhile(t *testing.T) {
+	f := newFilterTest(t)
+	here := false
+	f.placer.copiesHere = func(*corev1.PersistentVolumeClaim) bool { return here }
+	claim := copyOf("data", "a", "csi", "")
+	f.there["claim-a"] = claim
+	f.placed = func(*corev1.PersistentVolumeClaim, placement) {
+		if !here {
+			here = true
+			f.sourceChanged(contract.Named{Namespace: "default", Name: "data"})
+		}
+	}
+	f.source.Add(claim)
+	f.next(watch.Added, "a")
+}
+
+// A copy that no agent makes gets one event that says why.
+func TestSourcesThatNoAgentCopies(t *testing.T) {
+	bound := func(name, volume string) *corev1.PersistentVolumeClaim {
+		c := classtest.Claim("s", "csi", volume)
+		c.Name = name
+		return c
+	}
+	pv := func(name, driver, node string) *corev1.PersistentVolume {
+		pv := contract.CSIPV(name, name, "legacy", classtest.Claim("s", "csi", ""), classtest.Class("csi"), contract.Place{Node: node}, corev1.PersistentVolumeReclaimDelete)
+		pv.Spec.CSI.Driver = driver
+		return pv
+	}
+	other := copyOf("data", "u", "csi", "")
+	namespace := "theirs"
+	other.Spec.DataSourceRef = &corev1.TypedObjectReference{Kind: "PersistentVolumeClaim", Name: "data", Namespace: &namespace}
+	hostPath := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-0"}}
+	for what, row := range map[string]struct {
+		claim   *corev1.PersistentVolumeClaim
+		objects []runtime.Object
+		want    []string
+	}{
+		"none":              {copyOf("data", "u", "csi", ""), nil, []string{`claim "data"`, "does not exist"}},
+		"not bound":         {copyOf("data", "u", "csi-now", ""), []runtime.Object{bound("data", "")}, []string{`"data"`, "not bound", "once it is"}},
+		"its PV gone":       {copyOf("data", "u", "csi", ""), []runtime.Object{bound("data", "pv")}, []string{`PV "pv"`, "does not exist"}},
+		"another driver's":  {copyOf("data", "u", "csi", ""), []runtime.Object{bound("data", "pv"), pv("pv", "example.com", "node-0")}, []string{"CSI driver example.com", contract.CSIProvisioner}},
+		"hostPath":          {copyOf("data", "u", "csi", ""), []runtime.Object{bound("data", "pv"), hostPath}, []string{"not of a CSI driver"}},
+		"on a node gone":    {copyOf("data", "u", "csi", ""), []runtime.Object{bound("data", "pv"), pv("pv", contract.CSIProvisioner, "node-9")}, []string{`node "node-9"`, "does not exist"}},
+		"another namespace": {other, nil, []string{`namespace "theirs"`, "only within its namespace"}},
+		"on another node":   {copyOf("data", "u", "csi", "", contract.AnnSelectedNode, "node-9"), []runtime.Object{bound("data", "pv"), pv("pv", contract.CSIProvisioner, "node-0"), node}, nil},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := startAgents(t, 3, func(int, *storagev1.StorageClass, int64) Fit { return Fit{} }, row.objects...)
+				a.seen(row.claim)
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				a.wantEvents(row.want...)
+			})
+		})
+	}
+}
