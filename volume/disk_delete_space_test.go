@@ -41,8 +41,8 @@ func TestDiskDeletionFailsBesideACreate(t *testing.T) {
 	consistent(t, p)
 }
 
-// A disk that is full to the last block: a volume that would be kept can be deleted, and a purge gives
-// its space back, whether it was kept or went to the trash for want of space.
+// A disk that is full to the last block: the pool can be opened, a volume that would be kept can be
+// deleted, and a purge gives its space back, whether it was kept or went to the trash for want of space.
 func TestDiskFullOfKept(t *testing.T) {
 	for _, kind := range testdisk.Kinds() {
 		for _, before := range []bool{false, true} { // the pool kept a volume before
@@ -68,6 +68,8 @@ func TestDiskFullOfKept(t *testing.T) {
 				}
 				ok(t, f.Close())
 				testdisk.Sync(t, path)
+				ok(t, p.Close())
+				p = opened(t, volume.Config{Path: path, TrashRetention: time.Hour})
 				ok(t, p.Delete("w"))
 				for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 					_, err = p.Purge(t.Context())

@@ -54,6 +54,8 @@ func (o *Opener) held(d *Dir) error {
 	return &fault.HeldError{By: holder(d.Private)}
 }
 
+// sign writes who holds the pool, for the error of another process. A full disk keeps nothing: the pool
+// has to be open for a deletion to free its space.
 func (o *Opener) sign(private int) error {
 	o.config.Step("open.sign")
 	fd, err := tree.Open(private, lockName, unix.O_WRONLY|unix.O_TRUNC|unix.O_NOFOLLOW)
@@ -63,7 +65,10 @@ func (o *Opener) sign(private int) error {
 	f := os.NewFile(uintptr(fd), lockName)
 	_, err = fmt.Fprintf(f, "%s, pid %d, since %s\n", cmp.Or(o.config.Holder, "a process"), os.Getpid(),
 		time.Now().UTC().Format(time.RFC3339))
-	return errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Close()); errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return nil
+	}
+	return err
 }
 
 const noHolder = "another process"
