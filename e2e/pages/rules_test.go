@@ -119,13 +119,25 @@ func TestPagesSetStorage(t *testing.T) {
 	}
 }
 
-// Commands are typed into bash and zsh. An interactive zsh knows no comments, and sh no braces.
+// Commands are typed into bash and zsh, and maybe twice. An interactive zsh knows no comments, refuses a pattern that matches
+// no file, and sh has no braces.
 func TestCommandsFitEachShell(t *testing.T) {
 	comment, braces := regexp.MustCompile(`\s#\s`), regexp.MustCompile(`[A-Za-z0-9/.=-]\{[a-z]+(,[a-z]+)+\}`)
 	quoted := regexp.MustCompile(`'[^']*'|"[^"]*"`)
-	eachPage(t, func(path, _ string, commands []Command) {
+	address, again := regexp.MustCompile(`//\S*\?`), regexp.MustCompile(`^mkdir [^-]`)
+	lines := regexp.MustCompile("(?m)^ *```sh\n *#|\n *#.*\n *(make|kubectl) ")
+	eachPage(t, func(path, text string, commands []Command) {
+		if lines.MatchString(text) {
+			t.Errorf("%s: a line with a comment alone is a command in zsh", path)
+		}
 		for _, c := range commands {
 			bare := quoted.ReplaceAllString(c.Text, "")
+			if address.MatchString(bare) {
+				t.Errorf("%s:%d: quote the ?, a pattern in zsh: %s", path, c.Line, c.Text)
+			}
+			if again.MatchString(bare) {
+				t.Errorf("%s:%d: mkdir -p can be repeated: %s", path, c.Line, c.Text)
+			}
 			if comment.MatchString(bare) {
 				t.Errorf("%s:%d: a comment after a command is an argument in zsh: %s", path, c.Line, c.Text)
 			}
@@ -139,7 +151,7 @@ func TestCommandsFitEachShell(t *testing.T) {
 // eachPage calls f for each page, with its path from the top of the tree.
 func eachPage(t *testing.T, f func(path, text string, commands []Command)) {
 	t.Helper()
-	all := []string{filepath.Join(root, "README.md")}
+	all := []string{filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md")}
 	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, _ fs.DirEntry, err error) error {
 		if strings.HasSuffix(path, ".md") {
 			all = append(all, path)
