@@ -253,27 +253,19 @@ func TestMigrateWatch(t *testing.T) {
 }
 
 // Who may run commands in the pods of one of two installations sees the pools of that one, and why those
-// of the other are unknown. A pod of another program elsewhere takes nothing from either.
+// of the other are unknown.
 func TestTwoInstallations(t *testing.T) {
-	for name, row := range map[string]struct {
-		change func(second *corev1.Pod)
-		want   []string
-	}{
-		"another installation": {func(*corev1.Pod) {}, []string{"3 of 3 agents ready, 1 pool", "node-02: its pools are unknown: may not run commands in the agents' pods (create pods/exec in the namespace second)"}},
-		"another program":      {func(p *corev1.Pod) { p.Annotations = nil }, []string{"1 pod unknown", "no agent that this plugin knows"}},
-	} {
-		c := scene.Healthy()
-		second := scene.AgentPod("node-02")
-		second.Namespace, second.Name = "second", "agent-second"
-		row.change(second)
-		c.Add(second)
-		scene.Drop[corev1.Pod](c, "agent-node-02")
-		c.Forbidden = []string{"second/pods/exec"}
-		code, out, errOut := call(t.Context(), "status", "--kubeconfig", c.Start(t))
-		for _, want := range append(row.want, "node-01   yes     ready", "10Gi        50Gi   100Gi") {
-			if code != 0 || errOut != "" || !strings.Contains(out, want) {
-				t.Errorf("%s: code %d, without %q: %s\n%s", name, code, want, errOut, out)
-			}
+	c := scene.Healthy()
+	second := scene.AgentPod("node-02")
+	second.Namespace, second.Name = "second", "agent-second"
+	c.Add(second)
+	scene.Drop[corev1.Pod](c, "agent-node-02")
+	c.Forbidden = []string{"second/pods/exec"}
+	code, out, errOut := call(t.Context(), "status", "--kubeconfig", c.Start(t))
+	for _, want := range []string{"3 of 3 agents ready, 1 pool", "node-01   yes     ready", "10Gi        50Gi   100Gi",
+		"node-02: its pools are unknown: may not run commands in the agents' pods (create pods/exec in the namespace second)"} {
+		if code != 0 || errOut != "" || !strings.Contains(out, want) {
+			t.Errorf("code %d, without %q: %s\n%s", code, want, errOut, out)
 		}
 	}
 }

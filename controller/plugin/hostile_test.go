@@ -14,7 +14,6 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/plugin/agents"
 	scene "kubevirt.io/hostpath-provisioner/controller/plugin/plugintest"
-	"kubevirt.io/hostpath-provisioner/volume/inspect"
 )
 
 // hostile has what a terminal obeys: a title, C1, DEL, the direction of a text, a tag, and a broken rune.
@@ -88,52 +87,6 @@ func TestNothingControlsTheTerminal(t *testing.T) {
 			if format == "json" && json.Unmarshal([]byte(out), &value) != nil || format == "yaml" && yaml.Unmarshal([]byte(out), &value) != nil {
 				t.Errorf("%s -o %s is none: %.200s", command.call, format, out)
 			}
-		}
-	}
-}
-
-// Half an answer, one of another program, one that never ends, and one of a newer agent are unknown, with
-// the rest beside them; none is taken for an empty node.
-func TestHalfDeadAgents(t *testing.T) {
-	whole := scene.JSON(scene.Healthy().Pools["node-02"]...).Out
-	for name, row := range map[string]struct {
-		answer scene.Answer
-		want   string
-	}{
-		"half":            {scene.Answer{Out: whole[:len(whole)/2]}, "the output of inspect is no JSON"},
-		"half, and ended": {scene.Answer{Out: whole[:len(whole)/2], Code: 137}, "137"},
-		"nothing":         {scene.Answer{Code: 1}, "command terminated with"},
-		"no JSON":         {scene.Answer{Out: "Usage of /hostpath-provisioner:\n"}, "the output of inspect is no JSON"},
-		"a newer agent":   {scene.JSON(map[string]any{"version": 99, "pool": "of another type"}), "use the kubectl-hpp of the"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := scene.Healthy()
-			c.Prints["agent-node-02 inspect"] = row.answer
-			kubeconfig := c.Start(t)
-			for _, command := range []string{"status", "pools", "pools -o json", "doctor", "doctor -o yaml"} {
-				code, out, errOut := call(t.Context(), append(strings.Fields(command), "--kubeconfig", kubeconfig, "--timeout", "5m")...)
-				if !strings.Contains(strings.Join(strings.Fields(out+errOut), " "), row.want) || strings.HasPrefix(command, "doctor") != (code != 0) || !strings.Contains(out, "node-02") {
-					t.Errorf("%s: code %d, without %q:\n%.600s%s", command, code, row.want, out, errOut)
-				}
-			}
-		})
-	}
-}
-
-// A pod that a tenant marks as an agent, on a node whose own agent is not ready, answers for no node: the
-// data of a Lost claim may be there.
-func TestATenantsPodProvesNothing(t *testing.T) {
-	for name, volumes := range map[string][]corev1.Volume{"a tenant": nil, "an agent": scene.AgentPod("node-02").Spec.Volumes} {
-		c := scene.Healthy()
-		claim := c.Claim("new")
-		claim.Spec.VolumeName, claim.Status.Phase = "pvc-new", corev1.ClaimLost
-		c.Agent("node-02").Name = "fake"
-		c.Pod("fake").Namespace, c.Pod("fake").Spec.Volumes = "evil", volumes
-		c.Prints["fake inspect"] = scene.JSON(inspect.Report{Version: 1, Pool: inspect.Pool{Name: "local", Path: "/x", ID: "i", Held: true}})
-		_, out, _ := call(t.Context(), "explain", "new", "--kubeconfig", c.Start(t))
-		if deletes := strings.Contains(out, "delete the claim and create it again"); deletes != (name == "an agent") {
-			t.Errorf("%s:\n%s", name, out)
 		}
 	}
 }

@@ -3,10 +3,14 @@ package plugin_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -75,5 +79,43 @@ func TestTopOnATerminal(t *testing.T) {
 	first, _, _ := strings.Cut(seen, "\x1b[J")
 	if lines := strings.Count(first, "\n"); lines > 7 || !strings.Contains(first, "node-02") {
 		t.Errorf("%d lines on a terminal of 8:\n%q", lines, first)
+	}
+}
+
+// On a terminal no line of explain and doctor is wider than it, and marks have a color unless NO_COLOR or
+// a dumb terminal forbids it. explain has the words that it has in a pipe.
+func TestOnATerminal(t *testing.T) {
+	c, ansi := partly(), regexp.MustCompile("\x1b\\[[0-9;]*m")
+	c.Event("PersistentVolumeClaim", "new", "ProvisioningFailed", "a name\x1b[31m, and many more words that no terminal of seventy columns has the room for")
+	kubeconfig := c.Start(t)
+	_, piped, _ := call(t.Context(), "explain", "new", "--kubeconfig", kubeconfig)
+	for _, row := range []struct{ command, term, noColor, want string }{
+		{"explain new", "xterm", "", "  \x1b[31m✗\x1b[0m node node-01 cannot hold the volume: it has no pool local; it has\n    fast, slow\n    → use"},
+		{"explain new", "xterm", "1", "  ✗ node node-01"}, {"explain new", "dumb", "", "  ✗ node node-01"},
+		{"doctor", "xterm", "", "\x1b[31mcritical\x1b[0m \x1b[1magents\x1b[0m: node node-03\n    the node is not ready, so its volumes cannot be reached\n    → kubectl describe node node-03 (docs/"},
+	} {
+		t.Setenv("TERM", row.term)
+		t.Setenv("NO_COLOR", row.noColor)
+		user, program := terminal(t, 40, 70)
+		go func() {
+			c := plugin.Command("v1", genericiooptions.IOStreams{In: program, Out: program, ErrOut: program})
+			c.SetArgs(append(strings.Fields(row.command), "--kubeconfig", kubeconfig))
+			_ = c.ExecuteContext(t.Context()) // its code says what it found
+			_ = program.Close()
+		}()
+		out, _ := io.ReadAll(user) // until the program closes its end
+		got := strings.ReplaceAll(string(out), "\r\n", "\n")
+		plain := ansi.ReplaceAllString(got, "")
+		if !strings.Contains(got, row.want) || (plain == got) != (row.noColor != "" || row.term == "dumb") || strings.Contains(plain, "\x1b") {
+			t.Errorf("%+v:\n%q", row, got)
+		}
+		if row.command != "doctor" && !slices.Equal(strings.Fields(withoutTimes(plain)), strings.Fields(withoutTimes(piped))) {
+			t.Errorf("%+v: other words than in a pipe:\n%s\n%s", row, plain, piped)
+		}
+		for line := range strings.Lines(plain) {
+			if paragraph := strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "  ✗"); paragraph && utf8.RuneCountInString(line) > 71 {
+				t.Errorf("%+v: a line of %d characters: %s", row, utf8.RuneCountInString(line), line)
+			}
+		}
 	}
 }

@@ -1,9 +1,7 @@
 package plugin_test
 
 import (
-	"archive/zip"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -156,42 +154,15 @@ func TestExitCodesOfDoctor(t *testing.T) {
 	}
 }
 
-// With rights to nothing there is a report, which says what is missing.
+// With rights to nothing there is a report, which says what is missing; TestMissing has the words.
 func TestReportWithoutRights(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "report.zip")
-	for resources, want := range map[string][]string{
-		"":  {"logs/hpp/agent-node-01/hostpath-provisioner.log: the log of the last hour, 7 bytes"},
-		"*": {"objects/nodes.yaml: may not list nodes", "objects/hostpathprovisioners.yaml: may not list", "logs: may not list pods"},
-	} {
+	for _, resources := range []string{"", "*"} {
 		c := scene.Healthy()
 		c.Forbidden = []string{resources}
-		_, out, errOut := call(t.Context(), "report", "--force", "-f", path, "--kubeconfig", c.Start(t))
+		path := filepath.Join(t.TempDir(), "report.zip")
+		_, out, errOut := call(t.Context(), "report", "-f", path, "--kubeconfig", c.Start(t))
 		if errOut != "" || !strings.HasPrefix(out, path+": ") || strings.Contains(out, "are missing: see MANIFEST.txt") != (resources != "") {
 			t.Errorf("%q: %s%s", resources, out, errOut)
 		}
-		text := manifestOf(t, path)
-		for _, w := range want {
-			if !strings.Contains(text, w) {
-				t.Errorf("the manifest lacks %q:\n%s", w, text)
-			}
-		}
 	}
-}
-
-func manifestOf(t *testing.T, path string) string {
-	t.Helper()
-	archive, err := zip.OpenReader(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer archive.Close()
-	data, err := archive.Open("MANIFEST.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }

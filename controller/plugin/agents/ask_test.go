@@ -35,6 +35,10 @@ func TestPools(t *testing.T) {
 			return []byte("no such command"), nil
 		case "p4":
 			return []byte(`{"version":7}`), nil
+		case "p7":
+			return []byte(`{"version":1,"pool":{"na`), nil
+		case "p8":
+			return nil, errors.New("command terminated with exit code 137")
 		}
 		if got := strings.Join(command, " "); got != "/hostpath-provisioner inspect -o json" || namespace != "hpp" || container != "c" {
 			t.Errorf("%s/%s %s: %s", namespace, pod, container, got)
@@ -53,7 +57,7 @@ func TestPools(t *testing.T) {
 		reports int
 		problem string
 	}{{2, ""}, {0, "no answer within 200ms (--timeout)"}, {1, "the disk of pool fast does not answer"}, {0, "the output of inspect is no JSON"},
-		{0, "the report has version 7, and this program reads up to 1: use the kubectl-hpp of the agent's release"}, {0, "pod p5 has no container of the agent"}, {2, ""}} {
+		{0, "the report has version 7, and this program reads up to 1: use the kubectl-hpp of the agent's release"}, {0, "pod p5 has no container of the agent"}, {0, "the output of inspect is no JSON"}, {0, "exit code 137"}, {2, ""}} {
 		if p := pools[i]; len(p.Reports) != want.reports || !strings.Contains(p.Problem, want.problem) || (p.Problem == "") != (want.problem == "") {
 			t.Errorf("%s: %d reports, problem %q, want %+v", p.Agent.Node, len(p.Reports), p.Problem, want)
 		}

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,7 +29,7 @@ func agentPod(args []string, env ...string) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "hpp", Name: "agent-x", Labels: map[string]string{"k8s-app": "hostpath-provisioner-csi"},
 			Annotations:     map[string]string{contract.AnnAgent: "true"},
 			OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Controller: ptr.To(true)}}},
-		Spec:   corev1.PodSpec{NodeName: "node-01", Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{}}}}, Containers: []corev1.Container{{Name: "sidecar"}, c}},
+		Spec:   corev1.PodSpec{NodeName: "node-01", ServiceAccountName: "account", Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{}}}}, Containers: []corev1.Container{{Name: "sidecar"}, c}},
 		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 	}
 }
@@ -164,24 +163,6 @@ func TestAgents(t *testing.T) {
 	agents := Reader{Client: fake.NewClientset(all...)}.Agents(t.Context())
 	if len(agents.Items) != 2 || agents.Items[0].Pod != "b" || agents.Items[1].Pod != "a" {
 		t.Errorf("%+v", agents)
-	}
-}
-
-// No check may take the space of nodes that do not exist for that of one.
-func TestCapacities(t *testing.T) {
-	of := func(name string, labels map[string]string) *storagev1.CSIStorageCapacity {
-		return &storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Namespace: "hpp", Name: name},
-			NodeTopology: &metav1.LabelSelector{MatchLabels: labels}}
-	}
-	client := fake.NewClientset(of("node", map[string]string{contract.TopologyNode: "node-01"}),
-		of("zone", map[string]string{"topology.kubernetes.io/zone": "a"}),
-		of("template", map[string]string{contract.LabelTemplateNode: "true", "group": "big"}))
-	got := []string{}
-	for _, c := range (Reader{Client: client}).Capacities(t.Context()).Items {
-		got = append(got, c.Name)
-	}
-	if want := []string{"node", "zone"}; !slices.Equal(got, want) {
-		t.Errorf("capacities %q, want %q", got, want)
 	}
 }
 

@@ -16,18 +16,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
-	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
-
-// podWith returns the pod of an agent with these arguments and variables.
-func podWith(args []string, env ...string) *corev1.Pod {
-	c := corev1.Container{Name: "hostpath-provisioner", Image: "image", Args: args}
-	for i := 0; i+1 < len(env); i += 2 {
-		c.Env = append(c.Env, corev1.EnvVar{Name: env[i], Value: env[i+1]})
-	}
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "agent-1", Namespace: "hpp"},
-		Spec: corev1.PodSpec{NodeName: "node-01", ServiceAccountName: "account", Containers: []corev1.Container{c}}}
-}
 
 func TestAgentSettings(t *testing.T) {
 	driver := []string{"--endpoint=unix:///csi/csi.sock"}
@@ -37,16 +26,16 @@ func TestAgentSettings(t *testing.T) {
 		sidecar bool
 		metrics string
 	}{
-		"hostPath":           {podWith(nil), false, false, "http 9898"},
-		"driver":             {podWith(driver, "PROVISION", "csi"), true, false, "http 9898"},
-		"driver-only":        {podWith(driver), false, true, "https 8443"},
-		"driver-only, plain": {podWith(append(driver, "--http-address", ":9898")), false, true, "http 9898"},
-		"TLS beside HTTP":    {podWith(nil, "HPP_METRICS_ADDRESS", ":8443"), false, false, "http 9898"},
-		"TLS only":           {podWith([]string{"--http-address=", "--metrics-address=10.0.0.1:1234"}), false, false, "https 1234"},
-		"none":               {podWith([]string{"--http-address="}), false, false, "it serves no metrics"},
-		"tokens":             {podWith([]string{"--metrics-address=:8443", "--metrics-auth=token"}), false, false, "tokens only"},
-		"disks":              {podWith([]string{"disks"}), false, false, "http 8080"},
-		"disks elsewhere":    {podWith([]string{"disks"}, "LP_METRICS_ADDR", ":81"), false, false, "http 81"},
+		"hostPath":           {agentPod(nil), false, false, "http 9898"},
+		"driver":             {agentPod(driver, "PROVISION", "csi"), true, false, "http 9898"},
+		"driver-only":        {agentPod(driver), false, true, "https 8443"},
+		"driver-only, plain": {agentPod(append(driver, "--http-address", ":9898")), false, true, "http 9898"},
+		"TLS beside HTTP":    {agentPod(nil, "HPP_METRICS_ADDRESS", ":8443"), false, false, "http 9898"},
+		"TLS only":           {agentPod([]string{"--http-address=", "--metrics-address=10.0.0.1:1234"}), false, false, "https 1234"},
+		"none":               {agentPod([]string{"--http-address="}), false, false, "it serves no metrics"},
+		"tokens":             {agentPod([]string{"--metrics-address=:8443", "--metrics-auth=token"}), false, false, "tokens only"},
+		"disks":              {agentPod([]string{"disks"}), false, false, "http 8080"},
+		"disks elsewhere":    {agentPod([]string{"disks"}, "LP_METRICS_ADDR", ":81"), false, false, "http 81"},
 	} {
 		a := agentOf(row.pod)
 		if a.IsDriver() != row.driver || a.Sidecar != row.sidecar || a.ServiceAccount != "account" {
@@ -168,8 +157,5 @@ func TestNamespaces(t *testing.T) {
 	got := Namespaces([]Agent{{Namespace: "b"}, {Namespace: "a"}, {Namespace: "b"}}, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "c"}})
 	if !slices.Equal(got, []string{"a", "b", "c"}) {
 		t.Error(got)
-	}
-	if contract.CSIProvisioner != agentOf(podWith([]string{"--endpoint=x"}, "PROVISION", "csi")).Driver {
-		t.Error("the default driver is not the contract's")
 	}
 }

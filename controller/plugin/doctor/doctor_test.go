@@ -49,16 +49,6 @@ func found(rows []Row) string {
 	return b.String()
 }
 
-func TestHealthy(t *testing.T) {
-	rows := Run(read(t, scene.Healthy()))
-	if got := found(rows); got != "" {
-		t.Errorf("found %s", got)
-	}
-	if len(rows) != len(checks) || Has(rows, Critical) || Has(rows, Warning) || Has(rows, Unknown) || len(Short(rows, false)) != 0 || len(Short(rows, true)) != len(checks) {
-		t.Errorf("%d rows: %+v", len(rows), rows)
-	}
-}
-
 // serves replaces a part of what the agent of node-01 serves as metrics.
 func serves(old, new string) func(*scene.Cluster) {
 	return func(c *scene.Cluster) { c.Metrics["agent-node-01"] = strings.Replace(scene.Metrics, old, new, 1) }
@@ -169,7 +159,14 @@ var changes = map[string]struct {
 	"bad parameter":     {class(func(c *storagev1.StorageClass) { c.Parameters["storagepool"] = "local" }), []string{"critical classes: class local", `parameters ["storagepool"]`, "delete it and create it again"}},
 	"binds at once": {func(c *scene.Cluster) { claim(c, "local", nil); c.Class("local").VolumeBindingMode = nil },
 		[]string{"critical classes: class local", "WaitForFirstConsumer", "warning claims: claim shop/late"}},
-	"no such pool":        {class(func(c *storagev1.StorageClass) { c.Parameters[contract.StoragePool] = "fast" }), []string{"critical classes: class local", "no node has its pool fast; they have local"}},
+	"no such pool": {class(func(c *storagev1.StorageClass) { c.Parameters[contract.StoragePool] = "fast" }), []string{"critical classes: class local", "no node has its pool fast; they have local"}},
+	"no such pool by what is published": {func(c *scene.Cluster) { c.Class("local").Name, c.Forbidden = "other", []string{"pods/exec"} },
+		[]string{"critical classes: class other", "unknown pools", "unknown space"}},
+	"nothing is published": {func(c *scene.Cluster) {
+		scene.Drop[storagev1.CSIStorageCapacity](c)
+		c.Forbidden = []string{"pods/exec"}
+	},
+		[]string{"unknown classes: class local", "unknown pools", "unknown space"}},
 	"pool without a name": {class(func(c *storagev1.StorageClass) { c.Parameters = nil }), []string{"critical classes: class local", "its pool legacy"}},
 	"class of nobody":     {func(c *scene.Cluster) { hostPath(c); c.Provision("csi") }, []string{"critical classes: class hostpath", "no agent serves its provisioner", "PROVISION"}},
 	"mount options":       {func(c *scene.Cluster) { hostPath(c).MountOptions = []string{"ro"} }, []string{"critical classes: class hostpath", "mountOptions"}},
@@ -347,31 +344,6 @@ func (dated) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{Header: http.Header{"Date": {time.Now().UTC().Format(http.TimeFormat)}}}, nil
 }
 
-// A class without reports is judged by what is published for it.
-func TestPoolByCapacity(t *testing.T) {
-	for want, change := range map[string]func(c *scene.Cluster){
-		"": func(*scene.Cluster) {},
-		"critical": func(c *scene.Cluster) {
-			c.Class("local").Name = "other"
-			c.Claim("new").Spec.StorageClassName = ptr.To("other")
-		},
-		"unknown": func(c *scene.Cluster) { scene.Drop[storagev1.CSIStorageCapacity](c) },
-	} {
-		c := scene.Healthy()
-		c.Forbidden = []string{"pods/exec"}
-		change(c)
-		got := ""
-		for _, r := range Run(read(t, c)) {
-			if r.Check == "classes" && r.Verdict != OK {
-				got += string(r.Verdict)
-			}
-		}
-		if got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
-
 // What is measured is a row, and what is worth having is no finding.
 func TestMeasuredAndTips(t *testing.T) {
 	c := scene.Healthy()
@@ -395,7 +367,7 @@ func TestMeasuredAndTips(t *testing.T) {
 }
 
 // large are the facts of a cluster whose nodes have 10 volumes each, and a claim that waits.
-func large(t testing.TB, count int) *Facts {
+func large(t *testing.T, count int) *Facts {
 	f := read(t, scene.Healthy())
 	node, agent, csi, pools, lease, metrics := f.Nodes.Items[0], f.Agents.Items[0], f.CSINodes.Items[0], f.Pools[0], f.Leases.Items[0], f.Metrics[0]
 	f.Nodes.Items, f.Agents.Items, f.CSINodes.Items, f.Pools, f.Leases.Items, f.Metrics = nil, nil, nil, nil, nil, nil
@@ -421,29 +393,6 @@ func TestDoctorIsLinear(t *testing.T) {
 		f := large(t, count)
 		return func() { Run(f) }
 	})
-}
-
-// BenchmarkDoctor measures the checks of a cluster whose nodes have 10 volumes each.
-func BenchmarkDoctor(b *testing.B) {
-	for _, count := range []int{100, 1000, 2000} {
-		b.Run(fmt.Sprintf("%d nodes", count), func(b *testing.B) {
-			f := large(b, count)
-			for b.Loop() {
-				Run(f)
-			}
-		})
-	}
-}
-
-func TestShortIsSorted(t *testing.T) {
-	rows := []Row{{Check: "a", Verdict: OK}, {Check: "b", Verdict: Unknown, Why: "w"}, {Check: "c", Verdict: Warning}, {Check: "d", Verdict: Critical}}
-	got := ""
-	for _, r := range Short(rows, true) {
-		got += r.Check
-	}
-	if got != "dcab" {
-		t.Errorf("order %s", got)
-	}
 }
 
 // Every page of a row, and every path that a row names, is in the repository.

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
@@ -51,7 +50,7 @@ func (f *Facts) nodes(count int) {
 	}
 }
 
-func large(t testing.TB, count int) *Facts {
+func large(t *testing.T, count int) *Facts {
 	c := scene.Healthy()
 	wait(c)
 	request(c, "1Ti")
@@ -66,17 +65,6 @@ func TestExplainIsLinear(t *testing.T) {
 		f := large(t, count)
 		return func() { Explain(f) }
 	})
-}
-
-func BenchmarkExplain(b *testing.B) {
-	for _, count := range []int{100, 1000, 2000} {
-		b.Run(fmt.Sprintf("%d nodes", count), func(b *testing.B) {
-			f := large(b, count)
-			for b.Loop() {
-				Explain(f)
-			}
-		})
-	}
 }
 
 // Agents are asked for their pools where the volume could be: also if the claim names a node that
@@ -124,17 +112,5 @@ func TestEveryReason(t *testing.T) {
 				t.Errorf("%s of a %s, a %s, among the findings: %t\n%s", r.Name, object, r.Type, warned, text(answer))
 			}
 		}
-	}
-}
-
-// No agent runs on Windows.
-func TestWindowsNodesAreLeftOut(t *testing.T) {
-	c := scene.Healthy()
-	wait(c)
-	c.Node("node-02").Labels[corev1.LabelOSStable] = "windows"
-	c.Class("local").Parameters = map[string]string{contract.StoragePool: "other"}
-	scene.Drop[storagev1.CSIStorageCapacity](c)
-	if answer := Explain(read(t, c, "new")); len(answer.Nodes) != 1 || answer.Nodes[0].Name != "node-01" {
-		t.Errorf("%+v", answer.Nodes)
 	}
 }

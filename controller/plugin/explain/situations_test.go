@@ -295,6 +295,11 @@ var situations = map[string]situation{
 		c.Pools["node-02"][0].Space.Available = 0
 	},
 		scheduler: "0/2 nodes are available: 1 node(s) did not have enough free storage, 1 node(s) were unschedulable.", causes: []string{"none of the 2 nodes can hold the volume: it is cordoned (1 of them)"}},
+	"one is of Windows": {change: func(c *scene.Cluster) {
+		wait(c)
+		request(c, "60Gi")
+		c.Node("node-02").Labels[corev1.LabelOSStable] = "windows"
+	}, causes: []string{"node node-01 cannot hold the volume: 60Gi are requested"}},
 	"topologies": {change: func(c *scene.Cluster) { wait(c); topologies("node-09")(c) }, scheduler: noPVs, causes: []string{"allowedTopologies of class local leave it out"}, do: "another class"},
 
 	// The agents.
@@ -392,6 +397,8 @@ var situations = map[string]situation{
 		lost(c)
 		c.Pools["node-02"][0].Volumes = []inspect.Volume{{Name: "pvc-new", PV: "pvc-new"}}
 	}, causes: []string{"its data is there: directory pvc-new of /var/hpvolumes/csi on node node-02"}, do: "orphans show pvc-new"},
+	"PV missing, a tenant answers": { // whose pod is no proof that the node has nothing
+		change: func(c *scene.Cluster) { lost(c); c.Agent("node-02").Spec.Volumes = nil }, causes: []string{"which does not exist"}, do: "ask an administrator before you delete it"},
 	"another's PV":          {change: func(c *scene.Cluster) { c.Claim("data").UID = "c2" }, causes: []string{"PV pvc-1 is bound to claim shop/data, not to this one"}, do: "Retained volumes"},
 	"a PV of another class": {change: given(func(pv *corev1.PersistentVolume) { pv.Spec.StorageClassName = "other" }), event: `Cannot bind to requested volume "by-hand": storageClassName does not match`, causes: []string{"PV by-hand, and is not bound to it: the PV has class other, and the claim class local", "storageClassName does not match"}},
 	"a PV that is too small": {change: given(func(pv *corev1.PersistentVolume) {

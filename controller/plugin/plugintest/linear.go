@@ -6,7 +6,7 @@ import (
 )
 
 // Linear fails the test if the time of what of returns grows with the square of its count: four times as
-// many may take eight times as long. It tries five times, for other programs take time, too.
+// many may take eight times as long. It tries twenty times, for other programs take time, too.
 func Linear(t *testing.T, count int, of func(count int) (run func())) {
 	t.Helper()
 	runFew, runMany := of(count), of(4*count)
@@ -16,7 +16,7 @@ func Linear(t *testing.T, count int, of func(count int) (run func())) {
 		return time.Since(began)
 	}
 	var few, many time.Duration
-	for range 5 {
+	for range 20 {
 		few, many = took(runFew), took(runMany)
 		if many <= 8*few {
 			return

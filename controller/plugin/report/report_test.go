@@ -153,7 +153,7 @@ func TestMissing(t *testing.T) {
 	}{
 		"dead node":  {func(c *scene.Cluster) { c.Prints["agent-node-01 inspect"] = scene.Answer{Unreachable: "no route"} }, "inspect/hpp/agent-node-01.json: node node-01: unable to upgrade connection: no route"},
 		"no metrics": {func(c *scene.Cluster) { c.Forbidden = []string{"pods/proxy"} }, "metrics/hpp/agent-node-01.txt: may not get pods/proxy"},
-		"no pods":    {func(c *scene.Cluster) { c.Forbidden = []string{"pods"} }, "objects/pods.yaml: may not list pods"},
+		"no pods":    {func(c *scene.Cluster) { c.Forbidden = []string{"pods"} }, "logs: may not list pods"},
 		"no logs":    {func(c *scene.Cluster) { c.Forbidden = []string{"pods/log"} }, "hostpath-provisioner.log: cannot read the log: you may not"},
 		"no exec":    {func(*scene.Cluster) {}, "inspect: may not run commands"},
 	} {

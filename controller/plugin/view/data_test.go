@@ -33,4 +33,7 @@ func TestDataOfAnyText(t *testing.T) {
 			}
 		}
 	}
+	if err := Data(&bytes.Buffer{}, "xml", ""); err == nil {
+		t.Error("xml is printed")
+	}
 }

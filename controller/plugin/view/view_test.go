@@ -40,16 +40,3 @@ func TestBar(t *testing.T) {
 		}
 	}
 }
-
-func TestData(t *testing.T) {
-	value := map[string]any{"b": 1, "a": []string{"x"}}
-	for format, want := range map[string]string{"json": "{\n  \"a\": [\n    \"x\"\n  ],\n  \"b\": 1\n}\n", "yaml": "a:\n- x\nb: 1\n"} {
-		var out bytes.Buffer
-		if err := Data(&out, format, value); err != nil || out.String() != want {
-			t.Errorf("%s: %v\n%s", format, err, out.String())
-		}
-	}
-	if err := Data(&bytes.Buffer{}, "xml", value); err == nil {
-		t.Error("xml is printed")
-	}
-}
