@@ -33,6 +33,17 @@ type CloneSpec struct {
 	Consistency Consistency
 	// CopyBytes permits to write data that cannot share its blocks with the source's.
 	CopyBytes bool
+	// Ended is called once the job has ended that this spec began, if it is not nil. It must not block.
+	Ended func(CloneJob)
+}
+
+// NewCloneSpec returns the spec of a copy that a class permits to be fuzzy, or to be made byte by byte.
+func NewCloneSpec(s Spec, fuzzy, copyBytes bool) CloneSpec {
+	spec := CloneSpec{Spec: s, CopyBytes: copyBytes}
+	if fuzzy {
+		spec.Consistency = ConsistencyFuzzy
+	}
+	return spec
 }
 
 // cloneWait is how long Clone waits for a copy before it returns ErrCloning.
@@ -46,7 +57,8 @@ const cloneWait = 2 * time.Second
 // The copy is a job of the pool, which ends with the process or with Close; what a killed process
 // leaves is removed. Clone waits two seconds for the job, and returns ErrCloning while it is under
 // way: CloneJob shows how far it is and when it ended, and the next Clone returns the result. If the
-// copy fails, one Clone returns its error, and the next begins another job.
+// copy fails, one Clone returns its error, and the next begins another job. One for another source, claim
+// or size begins it at once.
 //
 // While a job reads the source, its deletion and the migration of its PV return ErrInUse. The job
 // compares the source's record with s.Source when it begins and before it ends.
@@ -71,7 +83,10 @@ func (p *Pool) Clone(s CloneSpec) (Volume, error) {
 		return Volume{}, fault.Failed(op, s.Name, err)
 	}
 	if j, ok := p.clones.get(s.Name); ok {
-		return p.cloneResult(op, j, s)
+		if !j.hasEnded() || j.panicked != nil || j.makes(s) {
+			return p.cloneResult(op, j, s)
+		}
+		p.clones.remove(j) // it failed, and its caller asks for something else now
 	}
 	v, there, err := p.cloned(op, s)
 	if there || err != nil {
@@ -187,7 +202,7 @@ func (p *Pool) beginClone(op string, j *cloneJob) error {
 
 // cloneResult waits a moment for the job, and returns its result.
 func (p *Pool) cloneResult(op string, j *cloneJob, s CloneSpec) (Volume, error) {
-	if !j.spec.Source.Equal(s.Source) || j.spec.Owner.UID != s.Owner.UID || j.spec.Bytes != s.Bytes {
+	if !j.makes(s) {
 		return Volume{}, fault.Failed(op, s.Name, fmt.Errorf("%w: %s with %d bytes for %v is under way", ErrConflict,
 			origin(j.spec.Source), j.spec.Bytes, j.spec.Owner))
 	}

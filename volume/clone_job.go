@@ -71,6 +71,11 @@ func newCloneJob(s CloneSpec) *cloneJob {
 	return j
 }
 
+// makes reports whether the job makes what the spec asks for.
+func (j *cloneJob) makes(s CloneSpec) bool {
+	return j.spec.Source.Equal(s.Source) && j.spec.Owner.UID == s.Owner.UID && j.spec.Bytes == s.Bytes
+}
+
 // open gives the job the directory of its source: from then on the source is not deleted. It returns
 // false, and closes the directory, if the job was closed.
 func (j *cloneJob) open(source int) bool {
@@ -139,6 +144,9 @@ func (p *Pool) runClone(j *cloneJob) {
 		close(j.ended)
 		if j.panicked == nil && j.err == nil {
 			p.clones.remove(j)
+		}
+		if j.spec.Ended != nil {
+			j.spec.Ended(j.show())
 		}
 	}()
 	err := j.spec.From.raiseSource(op, j)

@@ -164,8 +164,12 @@ func (s *Pools) Create(in *Pool, spec Spec) (Volume, error) {
 // Clone makes a clone in a pool, as the pool's Clone does. The error is ErrConflict if another pool has
 // a volume of its name.
 func (s *Pools) Clone(in *Pool, spec CloneSpec) (Volume, error) {
-	if _, ok := in.CloneJob(spec.Name); ok { // it may take long, and the name is its own
-		return in.Clone(spec)
+	if job, ok := in.CloneJob(spec.Name); ok {
+		select {
+		case <-job.Ended:
+		default: // it may take long, and the name is its own
+			return in.Clone(spec)
+		}
 	}
 	defer s.names.LockUnbounded(spec.Name)()
 	if other, _, err := s.Find(spec.Name); err == nil && other != in {

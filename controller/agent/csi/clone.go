@@ -7,19 +7,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
-
-// cloneSpec returns what the parameters ask for of a new volume.
-func cloneSpec(p contract.Parameters) volume.CloneSpec {
-	spec := volume.CloneSpec{Spec: p.Spec, CopyBytes: p.CopyBytes}
-	if p.Fuzzy {
-		spec.Consistency = volume.ConsistencyFuzzy
-	}
-	return spec
-}
 
 // checkContentSource refuses a content source that is not a volume.
 func checkContentSource(from *csi.VolumeContentSource) error {

@@ -90,7 +90,7 @@ func (s *Server) checkCreate(req *csi.CreateVolumeRequest) (*volume.Pool, volume
 	if err != nil {
 		return nil, spec, err
 	}
-	spec = cloneSpec(p)
+	spec = volume.NewCloneSpec(p.Spec, p.Fuzzy, p.CopyBytes)
 	spec.Name, spec.PV, spec.Owner = req.GetName(), newPV(req.GetName(), req.GetParameters()), ownerOf(req.GetName(),
 		req.GetParameters())
 	if spec.Bytes, err = bytesOf(req.GetCapacityRange()); err != nil {
