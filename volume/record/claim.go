@@ -17,11 +17,13 @@ type Claim struct {
 	AccessModes  []string `json:"accessModes,omitempty"`
 	MountOptions []string `json:"mountOptions,omitempty"`
 	FSType       string   `json:"fsType,omitempty"`
-	// Of the claim. Request is in bytes, and Created is by the clock of the API server.
-	Request     int64             `json:"request,omitempty"`
-	Created     time.Time         `json:"created,omitzero"`
-	Labels      map[string]string `json:"labels,omitempty"`
-	Annotations map[string]string `json:"annotations,omitempty"`
+	// Of the claim. Request is in bytes, and Created is by the clock of the API server. NamespaceUID is
+	// that of the namespace; "" if it is not known.
+	Request      int64             `json:"request,omitempty"`
+	Created      time.Time         `json:"created,omitzero"`
+	NamespaceUID string            `json:"namespaceUID,omitempty"`
+	Labels       map[string]string `json:"labels,omitempty"`
+	Annotations  map[string]string `json:"annotations,omitempty"`
 	// Omitted are the keys that were too long.
 	Omitted []string `json:"omitted,omitempty"`
 }
@@ -36,7 +38,7 @@ func (c *Claim) Equal(other *Claim) bool {
 		return c == other
 	}
 	same := c.Provisioner == other.Provisioner && c.Class == other.Class && c.FSType == other.FSType &&
-		c.Request == other.Request && c.Created.Equal(other.Created)
+		c.Request == other.Request && c.Created.Equal(other.Created) && c.NamespaceUID == other.NamespaceUID
 	return same && slices.Equal(c.AccessModes, other.AccessModes) && slices.Equal(c.MountOptions, other.MountOptions) &&
 		maps.Equal(c.Labels, other.Labels) && maps.Equal(c.Annotations, other.Annotations) &&
 		slices.Equal(c.Omitted, other.Omitted)

@@ -27,7 +27,7 @@ func TestClaimIsBounded(t *testing.T) {
 		"long labels":          {func(c *Claim) { c.Labels = long }, []string{"annotations", "labels"}},
 		"endless mount option": {func(c *Claim) { c.MountOptions = []string{endless} }, []string{"annotations", "labels", "mountOptions"}},
 		"endless everything": {func(c *Claim) {
-			*c = Claim{endless, endless, []string{endless}, []string{endless}, endless, 1, time.Time{}, map[string]string{endless: ""}, map[string]string{endless: ""}, nil}
+			*c = Claim{endless, endless, []string{endless}, []string{endless}, endless, 1, time.Time{}, "uid", map[string]string{endless: ""}, map[string]string{endless: ""}, nil}
 		}, []string{"annotations", "labels", "mountOptions", "fsType", "accessModes", "class", "provisioner"}},
 	} {
 		c := whole
@@ -59,7 +59,8 @@ func TestClaimsAreEqualByContent(t *testing.T) {
 	}
 	for i, other := range []*Claim{
 		c(func(c *Claim) { c.Provisioner = "x" }), c(func(c *Claim) { c.Class = "x" }), c(func(c *Claim) { c.FSType = "x" }),
-		c(func(c *Claim) { c.Request = 1 }), c(func(c *Claim) { c.Created = time.Unix(1, 0) }), c(func(c *Claim) { c.AccessModes = []string{"x"} }), c(func(c *Claim) { c.MountOptions = []string{"x"} }),
+		c(func(c *Claim) { c.Request = 1 }), c(func(c *Claim) { c.Created = time.Unix(1, 0) }), c(func(c *Claim) { c.NamespaceUID = "x" }),
+		c(func(c *Claim) { c.AccessModes = []string{"x"} }), c(func(c *Claim) { c.MountOptions = []string{"x"} }),
 		c(func(c *Claim) { c.Labels["app"] = "x" }), c(func(c *Claim) { c.Annotations = map[string]string{"x": ""} }),
 		c(func(c *Claim) { c.Omitted = []string{"x"} }),
 	} {

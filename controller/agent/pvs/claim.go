@@ -18,8 +18,8 @@ import (
 // of which the claim's part is in no memory of the agent: claimRecorder reads each claim once after
 // a start, at a bounded rate, and again when its PV was given away or has grown.
 
-// claimsPerSecond is how many claims are read in a second: all of them are read at each start, of
-// all nodes at once if the agents are updated.
+// claimsPerSecond is how many claims, and namespaces of theirs, are read in a second: all claims are
+// read at each start, of all nodes at once if the agents are updated.
 const claimsPerSecond = 10
 
 // claimRecorder records the claims of bound volumes.
@@ -96,6 +96,10 @@ func (p *PVs) readClaim(ctx context.Context, name string) error {
 	if err != nil || v.Owner != ownerOf(pv) {
 		return onlyNotReady(err)
 	}
+	namespace, err := p.namespaceUID(ctx, v)
+	if err != nil {
+		return err
+	}
 	if err := p.recorder.pace.Wait(ctx); err != nil {
 		return err
 	}
@@ -103,7 +107,7 @@ func (p *PVs) readClaim(ctx context.Context, name string) error {
 	if claim == nil || err != nil || claim.Spec.VolumeName != pv.Name {
 		return err
 	}
-	changed, err := pool.RecordClaim(v.Name, pv.Name, ownerOf(pv), contract.Recorded(pv, claim))
+	changed, err := pool.RecordClaim(v.Name, pv.Name, ownerOf(pv), contract.Recorded(pv, claim, namespace))
 	if err != nil {
 		return onlyNotReady(err)
 	}
@@ -114,6 +118,23 @@ func (p *PVs) readClaim(ctx context.Context, name string) error {
 		p.Changed(pool)
 	}
 	return nil
+}
+
+// namespaceUID returns the UID of the namespace of a volume's claim, "" if it cannot be known. A claim
+// never moves, so what was recorded once with it stays true, also where the agent may not read
+// namespaces any more.
+//
+// The caller reads the claim after it. If that claim still exists then, it existed when the namespace
+// was read, because its UID was known before. Read in the other order, the namespace could be one that
+// was made again since, of another tenant.
+func (p *PVs) namespaceUID(ctx context.Context, v volume.Volume) (string, error) {
+	if v.Claim != nil && v.Claim.NamespaceUID != "" {
+		return v.Claim.NamespaceUID, nil
+	}
+	if err := p.recorder.pace.Wait(ctx); err != nil {
+		return "", err
+	}
+	return live.NamespaceUID(ctx, p.Client, v.Owner.Namespace)
 }
 
 // onlyNotReady returns an error that a retry may end, and nil for others.

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/flowcontrol"
 
+	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -76,7 +77,7 @@ func TestClaimIsRecorded(t *testing.T) {
 		t.Errorf("a PV that is not bound: %d reads, %+v", n, d.recorded())
 	}
 	d.pv.Status.Phase = corev1.VolumeBound
-	want := contract.Recorded(d.pv, d.claim)
+	want := contract.Recorded(d.pv, d.claim, "")
 	if n := d.sync(t); n != 1 || !d.recorded().Equal(want) || want.Labels["app"] != "db" || len(want.Annotations) != 1 || want.Request != 7<<20 {
 		t.Errorf("%d reads: %+v, want %+v", n, d.recorded(), want)
 	}
@@ -137,6 +138,56 @@ func TestClaimIsFilledAgain(t *testing.T) {
 	}
 }
 
+// The UID of the claim's namespace is recorded, and read once for each claim. Without it the claim is
+// recorded all the same, and the UID once it may be read.
+func TestNamespaceIsRecorded(t *testing.T) {
+	d := newDescribed(t)
+	shop := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: d.claim.Namespace, UID: "first"}}
+	status, reads := http.StatusForbidden, 0
+	var again func() // what happens after the namespace was read
+	start := func() {
+		setAnswer(t, d.PVs, func(r *http.Request) (int, any) {
+			code, answer := apitest.Objects("node-01", d.pv, d.claim, shop)(r)
+			if r.URL.Path != "/api/v1/namespaces/"+shop.Name {
+				return code, answer
+			}
+			if reads++; status != http.StatusOK {
+				return status, apitest.Failure(status, metav1.StatusReasonForbidden)
+			}
+			if again != nil {
+				again()
+			}
+			return code, answer
+		})
+		d.recorder = newClaimRecorder()
+		if err := d.informer.GetStore().Add(d.pv); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.PVs.sync(t.Context(), d.pv.Name); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.readClaim(t.Context(), d.pv.Name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if start(); d.recorded() == nil || d.recorded().NamespaceUID != "" || reads != 1 {
+		t.Fatalf("forbidden: %+v after %d reads", d.recorded(), reads)
+	}
+	// Namespace and claim are made again after the namespace was read: the claim is another one.
+	status, again = http.StatusOK, func() { d.claim.UID = nextUID }
+	if start(); d.recorded().NamespaceUID != "" {
+		t.Errorf("the claim was made again: %+v", d.recorded())
+	}
+	d.claim.UID, again = testUID, nil
+	if start(); d.recorded().NamespaceUID != "first" || reads != 3 {
+		t.Errorf("%+v after %d reads, want the namespace's UID", d.recorded(), reads)
+	}
+	status, d.claim.Labels = http.StatusForbidden, map[string]string{"app": "web"}
+	if start(); d.recorded().NamespaceUID != "first" || d.recorded().Labels["app"] != "web" || reads != 3 {
+		t.Errorf("the claim was changed: %+v after %d reads", d.recorded(), reads)
+	}
+}
+
 // counting is a limiter that counts who waits for it.
 type counting struct {
 	flowcontrol.RateLimiter
@@ -157,8 +208,8 @@ func TestClaimsAreReadAtAPace(t *testing.T) {
 	}
 	turns := &counting{RateLimiter: d.recorder.pace}
 	d.recorder.pace = turns
-	if d.sync(t); turns.waits != 1 {
-		t.Errorf("%d waits for the turn of a claim", turns.waits)
+	if d.sync(t); turns.waits != 2 {
+		t.Errorf("%d waits for the turns of a claim and its namespace", turns.waits)
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()

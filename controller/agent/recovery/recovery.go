@@ -97,7 +97,7 @@ func describe(pool *volume.Pool, r record.Record) recovery.Volume {
 		Policy: r.ReclaimPolicy, PVUID: r.PVUID,
 	}
 	if r.Claim != nil {
-		v.ClaimCreated = r.Claim.Created
+		v.ClaimCreated, v.NamespaceUID = r.Claim.Created, r.Claim.NamespaceUID
 	}
 	return v
 }

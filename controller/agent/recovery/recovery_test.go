@@ -199,6 +199,13 @@ func TestLeft(t *testing.T) {
 		"a later namespace": {"here", func(_ *testing.T, n *node) {
 			n.says[atNamespace] = corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", CreationTimestamp: metav1.NewTime(time.Now().Add(time.Hour))}}
 		}, recovery.Options{}, "another tenant"},
+		"a namespace with another UID": {"here", func(t *testing.T, n *node) {
+			c := had()
+			c.Created, c.NamespaceUID = time.Now(), "later"
+			_, err := n.pool.RecordClaim("pvc-1", "pvc-1", n.made.Owner, c)
+			must(t, err)
+			n.says[atNamespace] = corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "restored"}}
+		}, recovery.Options{}, "another tenant"},
 		"another namespace": {"here", func(_ *testing.T, n *node) {
 			n.says["namespaces/b"] = corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "b"}}
 		}, recovery.Options{ToNamespace: "b"}, ""},

@@ -17,14 +17,14 @@ var keptAnnotations = []string{AnnProvisionOnNode}
 // IsKept reports whether a claim that is made again may have an annotation.
 func IsKept(key string) bool { return slices.Contains(keptAnnotations, key) }
 
-// Recorded returns what the record of a volume keeps of its PV and its claim, within
-// record.MaxClaim.
-func Recorded(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) *record.Claim {
+// Recorded returns what the record of a volume keeps of its PV, its claim and the UID of the claim's
+// namespace, within record.MaxClaim.
+func Recorded(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, namespaceUID string) *record.Claim {
 	c := record.Claim{
 		Provisioner: pv.Annotations[AnnProvisionedBy], Class: pv.Spec.StorageClassName,
 		MountOptions: slices.Clone(pv.Spec.MountOptions),
 		Request:      Bytes(claim), Labels: maps.Clone(claim.Labels),
-		Created: claim.CreationTimestamp.UTC(),
+		Created: claim.CreationTimestamp.UTC(), NamespaceUID: namespaceUID,
 	}
 	for _, mode := range pv.Spec.AccessModes {
 		c.AccessModes = append(c.AccessModes, string(mode))

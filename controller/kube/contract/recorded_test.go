@@ -21,15 +21,15 @@ func TestRecorded(t *testing.T) {
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnProvisionedBy: HostPathProvisioner}}}
 	pv.Spec.StorageClassName, pv.Spec.MountOptions = "fast", []string{"noatime"}
 	pv.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadWriteMany}
-	want := &record.Claim{Provisioner: HostPathProvisioner, Class: "fast", AccessModes: []string{"ReadWriteOnce", "ReadWriteMany"},
+	want := &record.Claim{NamespaceUID: "ns", Provisioner: HostPathProvisioner, Class: "fast", AccessModes: []string{"ReadWriteOnce", "ReadWriteMany"},
 		MountOptions: []string{"noatime"}, Request: 1 << 30, Labels: map[string]string{"app": "db"}, Annotations: map[string]string{AnnProvisionOnNode: "node-01"}}
-	if got := Recorded(pv, claim); !got.Equal(want) {
+	if got := Recorded(pv, claim, "ns"); !got.Equal(want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: CSIProvisioner, FSType: "xfs"}
 	claim.Annotations[AnnProvisionOnNode] = string(slices.Repeat([]byte("x"), record.MaxClaim))
 	want.Provisioner, want.FSType, want.Annotations, want.Omitted = CSIProvisioner, "xfs", nil, []string{"annotations"}
-	if got := Recorded(pv, claim); !got.Equal(want) {
+	if got := Recorded(pv, claim, "ns"); !got.Equal(want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

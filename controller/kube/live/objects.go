@@ -95,15 +95,20 @@ func Node(ctx context.Context, client kubernetes.Interface, name string) (*corev
 // Cluster returns the cluster's identity, which is the UID of the namespace kube-system, or "" if
 // the agent may not read it or if it does not exist. An error is an Unanswered.
 func Cluster(ctx context.Context, client kubernetes.Interface) (string, error) {
-	system, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	return NamespaceUID(ctx, client, metav1.NamespaceSystem)
+}
+
+// NamespaceUID returns the UID of a namespace, "" if the agent may not read it or if it does not exist.
+// An error is an Unanswered.
+func NamespaceUID(ctx context.Context, client kubernetes.Interface, name string) (string, error) {
+	namespace, err := client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
 		return "", nil
 	case err != nil:
-		return "", Unanswered{Request: "read namespace " + metav1.NamespaceSystem + ", whose UID identifies the cluster",
-			Err: err}
+		return "", Unanswered{Request: "read the UID of namespace " + name, Err: err}
 	}
-	return string(system.UID), nil
+	return string(namespace.UID), nil
 }
 
 // Unchanged returns options that delete the object as it was read: the API server answers

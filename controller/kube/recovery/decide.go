@@ -164,6 +164,12 @@ func ofNamespace(v Volume, f Facts, o Options) string {
 		return fmt.Sprintf("namespace %s is being deleted", target)
 	case o.ToNamespace != "", v.Cluster == o.FromCluster && v.Cluster != f.Here:
 		return ""
+	case v.NamespaceUID != "" && ns.UID != "":
+		if string(ns.UID) == v.NamespaceUID {
+			return ""
+		}
+		return fmt.Sprintf("namespace %s has UID %s, and that of the volume's claim had %s: it may be of another tenant; "+
+			"if it is not, use -n %s --to-namespace=%s", target, ns.UID, v.NamespaceUID, target, target)
 	case ns.CreationTimestamp.After(made(v)):
 		return fmt.Sprintf("namespace %s was created at %s, after the volume (%s), and may be of another tenant: if it "+
 			"is not, use -n %s --to-namespace=%s", target, ns.CreationTimestamp.UTC().Format(time.RFC3339),

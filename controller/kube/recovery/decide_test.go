@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
@@ -39,6 +40,13 @@ func lost() scene {
 
 func namespace(name string, at time.Time) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(at)}}
+}
+
+// inNamespace has a namespace that was created so long after the volume, with its UID; had is the one that
+// the volume's record has.
+func (s *scene) inNamespace(had, uid string, after time.Duration) {
+	s.v.NamespaceUID, s.f.Namespace = had, namespace("shop", created.Add(after))
+	s.f.Namespace.UID = types.UID(uid)
 }
 
 // pending has a claim of the volume's name that waits.
@@ -100,10 +108,22 @@ func TestDecide(t *testing.T) {
 		"the cluster that is named":    {func(s *scene) { s.v.Cluster, s.o.FromCluster = "there", "there" }, Made, "create+PV"},
 		"this one beside the named":    {func(s *scene) { s.o.FromCluster = "there" }, Made, "create+PV"},
 
-		"the namespace is missing":          {func(s *scene) { s.f.Namespace = nil }, Left, "does not exist"},
-		"it is being deleted":               {func(s *scene) { s.f.Namespace.DeletionTimestamp = now }, Left, "being deleted"},
-		"it was made again":                 {func(s *scene) { s.f.Namespace = namespace("shop", created.Add(time.Second)) }, Left, "another tenant"},
-		"this cluster is named, made again": {func(s *scene) { s.f.Namespace = namespace("shop", created.Add(time.Second)); s.o.FromCluster = "here" }, Left, "another tenant"},
+		"the namespace is missing":              {func(s *scene) { s.f.Namespace = nil }, Left, "does not exist"},
+		"it is being deleted":                   {func(s *scene) { s.f.Namespace.DeletionTimestamp = now }, Left, "being deleted"},
+		"it was made again":                     {func(s *scene) { s.f.Namespace = namespace("shop", created.Add(time.Second)) }, Left, "another tenant"},
+		"it is the same, and its time is later": {func(s *scene) { s.inNamespace("a", "a", time.Hour) }, Made, "create+PV"},
+		"it was made again, and its time is earlier": {func(s *scene) { s.inNamespace("b", "a", -time.Hour) }, Left,
+			"has UID a, and that of the volume's claim had b: it may be of another tenant; if it is not, use -n shop --to-namespace=shop"},
+		"it was made again, and is the tenant's": {func(s *scene) { s.inNamespace("b", "a", time.Hour); s.o.ToNamespace = "shop" }, Made, "create+PV"},
+		"its UID is not recorded":                {func(s *scene) { s.inNamespace("", "a", time.Hour) }, Left, "was created at"},
+		"its UID is not known":                   {func(s *scene) { s.inNamespace("b", "", time.Hour) }, Left, "was created at"},
+		"its UID differs, in a new cluster": {func(s *scene) {
+			s.inNamespace("b", "a", time.Hour)
+			s.v.Cluster, s.o.FromCluster = "x", "x"
+		}, Made, "create+PV"},
+		"this cluster is named, its UID differs": {func(s *scene) { s.inNamespace("b", "a", -time.Hour); s.o.FromCluster = "here" }, Left, "another tenant"},
+		"it is the same, and is being deleted":   {func(s *scene) { s.inNamespace("a", "a", -time.Hour); s.f.Namespace.DeletionTimestamp = now }, Left, "being deleted"},
+		"this cluster is named, made again":      {func(s *scene) { s.f.Namespace = namespace("shop", created.Add(time.Second)); s.o.FromCluster = "here" }, Left, "another tenant"},
 		"it was made again, in a new one": {func(s *scene) {
 			s.f.Namespace = namespace("shop", created.Add(1))
 			s.v.Cluster, s.o.FromCluster = "x", "x"
@@ -145,6 +165,7 @@ func TestDecide(t *testing.T) {
 		"kept: its PV goes":                   {func(s *scene) { s.kept(); s.bound(); s.f.PV.DeletionTimestamp = now }, Left, "being deleted"},
 		"kept: another cluster":               {func(s *scene) { s.kept(); s.v.Cluster = "there" }, Left, "--from-cluster=there"},
 		"kept: the namespace was made again":  {func(s *scene) { s.kept(); s.f.Namespace = namespace("shop", created.Add(time.Second)) }, Left, "another tenant"},
+		"kept: its UID differs":               {func(s *scene) { s.kept(); s.inNamespace("b", "a", -time.Hour) }, Left, "another tenant"},
 		"kept: the claim has another volume":  {func(s *scene) { s.kept(); s.pending().Spec.VolumeName = "pvc-2" }, Left, "has another volume, PV pvc-2"},
 		"kept: it cannot be read":             {func(s *scene) { s.kept(); s.v.Problem = "its record is damaged" }, Left, "damaged"},
 		"a claim that waits, without objects": {func(s *scene) { s.pending(); s.v.Objects = nil }, Left, "no PV to compare"},

@@ -72,8 +72,10 @@ type Volume struct {
 	// ClaimCreated is by the clock of the API server, Created by that of the node; the zero time if an
 	// older agent wrote the record.
 	ClaimCreated time.Time `json:"claimCreated,omitzero"`
-	Cluster      string    `json:"cluster,omitempty"`
-	Policy       string    `json:"reclaimPolicy,omitempty"`
+	// NamespaceUID is that of the claim's namespace; "" if the record does not have it.
+	NamespaceUID string `json:"namespaceUID,omitempty"`
+	Cluster      string `json:"cluster,omitempty"`
+	Policy       string `json:"reclaimPolicy,omitempty"`
 	// PVUID is that of the PV that may delete the volume; "" if it is not known.
 	PVUID string `json:"pvUID,omitempty"`
 	// Kept is the ID of a deleted volume that the pool keeps; "" for one in place.

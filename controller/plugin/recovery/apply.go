@@ -3,6 +3,7 @@ package recovery
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,13 +58,7 @@ func (r *Recovery) apply(ctx context.Context, it *Volume) error {
 		return fmt.Errorf("something changed since the plan was made: it is %s now: %s",
 			now.Verdict, cmp.Or(now.Why, "see it again"))
 	}
-	switch it.ClaimWrite {
-	case recovery.CreateClaim:
-		claim, err = r.Client.CoreV1().PersistentVolumeClaims(r.Target(it.Volume)).Create(ctx, it.Objects.Claim,
-			metav1.CreateOptions{})
-	case recovery.NameVolume:
-		claim, err = r.nameVolume(ctx, claim, it.PVName)
-	}
+	claim, err = r.writeClaim(ctx, s, it, claim)
 	switch {
 	case err != nil:
 		return fmt.Errorf("claim %s/%s: %w", r.Target(it.Volume), it.Claim, err)
@@ -80,6 +75,33 @@ func (r *Recovery) apply(ctx context.Context, it *Volume) error {
 		return fmt.Errorf("PV %s: %w", it.PVName, err)
 	}
 	return nil
+}
+
+// writeClaim writes the claim of a volume if that is due, and returns it. There is no error only if it is
+// in the namespace by which the scene was decided: one of its name may have been made since, by another
+// tenant, and its claim must not get the PV.
+func (r *Recovery) writeClaim(ctx context.Context, s *scene, it *Volume,
+	claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
+	switch it.ClaimWrite {
+	case recovery.NameVolume:
+		return r.nameVolume(ctx, claim, it.PVName) // it was read before the namespace, and still exists
+	case recovery.NoClaimWrite:
+		return claim, nil
+	}
+	target := r.Target(it.Volume)
+	claim, err := r.Client.CoreV1().PersistentVolumeClaims(target).Create(ctx, it.Objects.Claim, metav1.CreateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	decided := s.namespaces[target]
+	now, err := live.NamespaceUID(ctx, r.Client, target)
+	switch {
+	case err != nil:
+		return nil, err
+	case decided == nil || now != string(decided.UID):
+		return nil, errors.New("the namespace was made again meanwhile, maybe by another tenant: the claim gets no volume")
+	}
+	return claim, nil
 }
 
 // nameVolume has a claim that waits get the PV, unless the claim was written since it was read.

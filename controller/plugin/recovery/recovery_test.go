@@ -10,6 +10,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -275,6 +276,31 @@ func TestRecoverNames(t *testing.T) {
 	l.Namespace = "shop"
 	if all, err := l.Decide(t.Context(), []agents.Planned{l.plan, l.plan}); err != nil || len(all) != 1 { // of two pods of one node
 		t.Errorf("%d volumes, %v", len(all), err)
+	}
+}
+
+// The namespace is made again, by another tenant, after it was read and before the claim is written. The
+// next run decides anew.
+func TestRecoverInNamespaceThatIsMadeAgain(t *testing.T) {
+	l := newLost(t, 1)
+	l.plan.Volumes[0].Cluster, l.plan.Volumes[0].NamespaceUID = "new", "first"
+	made := func(uid types.UID) {
+		l.must(l.objects.Tracker().Update(corev1.SchemeGroupVersion.WithResource("namespaces"), &corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: uid, CreationTimestamp: metav1.NewTime(created.Add(-time.Hour))}}, ""))
+	}
+	made("first")
+	l.objects.PrependReactor("create", "persistentvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+		made("second")
+		return false, nil, nil
+	})
+	for i, want := range []string{"made again meanwhile", ""} {
+		all := l.run()
+		if _, err := l.objects.CoreV1().PersistentVolumes().Get(t.Context(), "pvc-0", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("run %d: the later tenant has a PV of the volume: %v", i, err)
+		}
+		if !strings.Contains(all[0].Failed, want) || i == 1 && !strings.Contains(all[0].Why, "another tenant") {
+			t.Errorf("run %d: %q, %+v", i, all[0].Failed, all[0].Finding)
+		}
 	}
 }
 
