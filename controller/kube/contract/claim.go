@@ -160,3 +160,16 @@ func orList(modes []corev1.PersistentVolumeAccessMode) string {
 	}
 	return strings.Join(words, " or ")
 }
+
+// DefaultClasses returns the names of the classes that are marked as the default. A claim that names no
+// class gets the newest of them.
+func DefaultClasses(classes []storagev1.StorageClass) (names []string) {
+	for i := range classes {
+		c := &classes[i]
+		if c.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" ||
+			c.Annotations["storageclass.beta.kubernetes.io/is-default-class"] == "true" {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}

@@ -9,6 +9,7 @@ package advice
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -16,6 +17,15 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
+
+// Pasteable reports whether people may paste a text into a shell as a part of a command: a shell takes it as
+// it is, and no program takes it for a flag. Tenants choose some names, and programs print others, of which
+// the API server has checked none.
+func Pasteable(text string) bool {
+	return text != "" && text[0] != '-' && !strings.ContainsFunc(text, func(r rune) bool {
+		return (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.:/=+@,", r)
+	})
+}
 
 // CreateAgain asks to create a claim again with another specification. A claim without a PV has no
 // data; for one with a PV it returns "".
@@ -39,7 +49,7 @@ const (
 // ConfirmDisk is about a device that its agent cannot prove to be that of a PV. The agent prints the
 // annotation only if nothing contradicts it; it is "" otherwise.
 func ConfirmDisk(d agents.Device) string {
-	if d.Confirm == "" || d.PV == "" {
+	if !Pasteable(d.Confirm) || !Pasteable(d.PV) {
 		return ""
 	}
 	return "if it is the disk of the PV: kubectl annotate --overwrite pv " + d.PV + " " + d.Confirm

@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +44,7 @@ func TestLostClaimIsDeletedOnlyWithProof(t *testing.T) {
 	report := func(l *Loss) *inspect.Report { return &l.Pools[1].Reports[0] }
 	for name, spoil := range map[string]func(l *Loss){
 		"may not ask":                func(l *Loss) { l.NoPools, l.Pools = "may not run commands", nil },
+		"the class was made again":   func(l *Loss) { l.ClassSince = metav1.NewTime(created.Add(time.Hour)) },
 		"nodes unknown":              func(l *Loss) { l.Nodes = cluster.List[corev1.Node]{Unknown: "may not list nodes"} },
 		"agents unknown":             func(l *Loss) { l.Agents = cluster.List[cluster.Agent]{Unknown: "may not list pods"} },
 		"class unknown":              func(l *Loss) { l.Provisioner = "" },
@@ -95,14 +97,16 @@ func TestPlaces(t *testing.T) {
 		"a stopped migration":    {inspect.Volume{Migration: migrating("the API server refuses it")}, "the agent is replacing its PV", "docs/migration.md: the API server refuses it"},
 		"a migration that ended": {inspect.Volume{Migration: &inspect.Migration{Step: record.MigrationDone}}, "its data is there", "orphans show"},
 		"set aside":              {inspect.Volume{Missing: true, State: record.Deleting}, "set aside in the trash", "orphans show pvc-c1"},
+		"a name for a shell":     {inspect.Volume{Name: "$(reboot)"}, "its data is there", "kubectl hpp orphans lists"},
+		"a name of a flag":       {inspect.Volume{Name: "--all"}, "its data is there", "kubectl hpp orphans lists"},
 		"no directory":           {inspect.Volume{Missing: true, State: record.Bound}, "a record and no directory", "restores the directory"},
 	} {
 		l := lost()
 		v := row.volume
-		v.Name, v.PV = "pvc-c1", "pvc-c1"
+		v.Name, v.PV = cmp.Or(v.Name, "pvc-c1"), "pvc-c1"
 		l.Pools[0].Reports[0].Volumes = []inspect.Volume{v, {Name: "other", PV: "other", Owner: record.Owner{UID: "c2"}}, {Name: "pvc-c1", PV: "pvc-c1", Ephemeral: true}}
 		places := l.Places()
-		if len(places) != 1 || !strings.Contains(places[0].What(), row.what) || !strings.Contains(places[0].What(), "pvc-c1 of /var/hpvolumes/csi on node node-01") ||
+		if len(places) != 1 || !strings.Contains(places[0].What(), row.what) || !strings.Contains(places[0].What(), v.Name+" of /var/hpvolumes/csi on node node-01") ||
 			!strings.Contains(places[0].Do(), row.do) || strings.Contains(places[0].Do(), "delete") {
 			t.Errorf("%s: %+v: %s => %s", name, places, places[0].What(), places[0].Do())
 		}
@@ -178,7 +182,7 @@ func TestPreconditions(t *testing.T) {
 			t.Errorf("%s: %s", what, do)
 		}
 	}
-	if ConfirmDisk(agents.Device{PV: "a"}) != "" || ConfirmDisk(agents.Device{PV: "a", Confirm: "k=v"}) == "" {
+	if ConfirmDisk(agents.Device{PV: "a"}) != "" || ConfirmDisk(agents.Device{PV: "a", Confirm: "k=$(reboot)"}) != "" || ConfirmDisk(agents.Device{PV: "a", Confirm: "k=v"}) == "" {
 		t.Error("a disk")
 	}
 }

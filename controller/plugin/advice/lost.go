@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/agents"
@@ -20,8 +21,10 @@ type Loss struct {
 	// Provisioner is that of the claim's class, and Pool the one that the class names; "" if there is
 	// none, or it is not known.
 	Provisioner, Pool string
-	Nodes             cluster.List[corev1.Node]
-	Agents            cluster.List[cluster.Agent]
+	// ClassSince is when the class was created. One that was made again may have named another pool before.
+	ClassSince metav1.Time
+	Nodes      cluster.List[corev1.Node]
+	Agents     cluster.List[cluster.Agent]
 	// Pools are those of all agents. NoPools says why they are not known.
 	Pools   []agents.Pools
 	NoPools string
@@ -140,6 +143,9 @@ func (p Place) Do() string {
 	case p.Unrecorded:
 		return "an administrator makes a PV for the directory: see docs/operations.md"
 	}
+	if !Pasteable(p.Volume.Name) {
+		return "an administrator looks at what kubectl hpp orphans lists"
+	}
 	return fmt.Sprintf("an administrator applies the PV that this prints: kubectl -n %s exec %s -c %s -- "+
 		"/hostpath-provisioner orphans show %s", p.Agent.Namespace, p.Agent.Pod, p.Agent.Container, p.Volume.Name)
 }
@@ -167,6 +173,8 @@ func (l Loss) Unproven() string {
 		return l.Agents.Unknown
 	case l.Provisioner == "":
 		return "the provisioner of its class is not known"
+	case l.ClassSince.After(l.Claim.CreationTimestamp.Time):
+		return "its class was created after the claim: the one before may have named another provisioner or pool"
 	case len(l.Places()) > 0:
 		return "an agent reports data of the claim"
 	}

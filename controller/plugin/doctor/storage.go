@@ -136,13 +136,7 @@ func (f *Facts) poolNames(driver string) (names []string, known bool) {
 
 // defaultClass finds several default classes: the API server takes the newest for a claim.
 func defaultClass(f *Facts) []finding {
-	var names []string
-	for _, c := range f.Classes.Items {
-		if c.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" ||
-			c.Annotations["storageclass.beta.kubernetes.io/is-default-class"] == "true" {
-			names = append(names, c.Name)
-		}
-	}
+	names := contract.DefaultClasses(f.Classes.Items)
 	if len(names) < 2 {
 		return unread(f.Classes.Unknown)
 	}

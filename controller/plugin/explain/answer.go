@@ -139,9 +139,18 @@ func (e *explanation) unknown() {
 	if len(e.answer.Nodes) == 0 { // no pool could have changed the answer
 		pools = ""
 	}
+	daemonSets := ""
+	if slices.ContainsFunc(e.answer.Nodes, func(n Node) bool { return n.Agent == "none" }) {
+		daemonSets = e.DaemonSets.Unknown
+	}
+	classes := ""
+	if e.Class.It == nil {
+		classes = e.Classes.Unknown
+	}
 	told := map[string]bool{"": true}
-	for _, reason := range []string{e.Class.Unknown, e.PV.Unknown, e.Nodes.Unknown, e.Agents.Unknown, e.CSINodes.Unknown,
-		e.Events.Unknown, e.PVEvents.Unknown, e.NodeEvents.Unknown, e.Users.Unknown, e.Capacities.Unknown, pools} {
+	for _, reason := range []string{e.Class.Unknown, classes, e.PV.Unknown, e.Nodes.Unknown, e.Agents.Unknown, daemonSets,
+		e.CSINodes.Unknown, e.Events.Unknown, e.PVEvents.Unknown, e.NodeEvents.Unknown, e.PoolEvents.Unknown,
+		e.Users.Unknown, e.Capacities.Unknown, pools} {
 		if !told[reason] {
 			told[reason] = true
 			e.add(Unknown, "", "unknown: %s", reason)

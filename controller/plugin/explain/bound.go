@@ -17,7 +17,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
 )
 
-func age(now, since time.Time) string { return duration.HumanDuration(now.Sub(since)) }
+// age is how long ago it was: 0s for what a clock that is ahead recorded.
+func age(now, since time.Time) string { return duration.HumanDuration(max(0, now.Sub(since))) }
 
 // bound explains a claim that names a PV.
 func (e *explanation) bound() {
@@ -28,10 +29,9 @@ func (e *explanation) bound() {
 		return
 	case pv == nil:
 		return
-	case pv.Spec.ClaimRef != nil && contract.ClaimUID(pv) != "" && contract.ClaimUID(pv) != string(e.Claim.UID):
+	case e.ofAnother(pv) != "":
 		e.add(Cause, "give the PV to this claim, or let another claim have its name: see \"Retained volumes\" in "+
-			"docs/operations.md", "PV %s is bound to claim %s/%s, not to this one", name, pv.Spec.ClaimRef.Namespace,
-			pv.Spec.ClaimRef.Name)
+			"docs/operations.md", "PV %s %s, not to this one", name, e.ofAnother(pv))
 		return
 	}
 	if pv.Spec.ClaimRef == nil && e.Claim.Status.Phase != corev1.ClaimBound {
@@ -41,6 +41,21 @@ func (e *explanation) bound() {
 	e.where(pv)
 	e.volume(pv)
 	e.growing()
+}
+
+// ofAnother says which claim has the PV, "" if it is this one, or none. A PV may be reserved by the name of
+// a claim alone, and keep the UID of a former claim of the same name.
+func (e *explanation) ofAnother(pv *corev1.PersistentVolume) string {
+	ref := pv.Spec.ClaimRef
+	switch {
+	case ref == nil || ref.UID == e.Claim.UID:
+		return ""
+	case ref.Namespace != e.Claim.Namespace || ref.Name != e.Claim.Name:
+		return fmt.Sprintf("is bound to claim %s/%s", ref.Namespace, ref.Name)
+	case ref.UID != "":
+		return fmt.Sprintf("is bound to a former claim %s/%s, which was deleted", ref.Namespace, ref.Name)
+	}
+	return ""
 }
 
 // unbound explains a claim that names a PV which is not bound to it.
@@ -82,7 +97,7 @@ func (e *explanation) mismatch(pv *corev1.PersistentVolume) string {
 func (e *explanation) lost() {
 	l := advice.Loss{Claim: &e.Claim, Nodes: e.Nodes, Agents: e.Agents, Pools: e.Pools, NoPools: e.NoPools}
 	if c := e.Class.It; c != nil {
-		l.Provisioner = c.Provisioner
+		l.Provisioner, l.ClassSince = c.Provisioner, c.CreationTimestamp
 		if !isDialect(c.Provisioner) {
 			l.Pool = contract.PoolName(c.Parameters)
 		}

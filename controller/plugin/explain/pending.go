@@ -32,10 +32,26 @@ func (e *explanation) class() bool {
 		e.add(Cause, "create a PV without a class for it, or "+advice.CreateAgain(&e.Claim, "a class"),
 			"the claim has the empty class, so nothing provisions a volume for it")
 	default:
-		e.add(Cause, e.otherClasses()+"; or make one the default with the annotation "+
-			"storageclass.kubernetes.io/is-default-class=true", "the claim names no class, and no class is the default")
+		e.noClass()
 	}
 	return false
+}
+
+// noClass explains a claim that names no class. The API server gives a new claim the default class, and
+// kube-controller-manager gives it to one that waits.
+func (e *explanation) noClass() {
+	switch names := contract.DefaultClasses(e.Classes.Items); {
+	case !e.Classes.Known(): // whether there is a default
+	case len(names) == 0:
+		e.add(Cause, e.otherClasses()+"; or make one the default with the annotation "+
+			"storageclass.kubernetes.io/is-default-class=true", "the claim names no class, and no class is the default")
+	case len(names) == 1:
+		e.add(Note, "wait a minute and run this again",
+			"the claim names no class; class %s is the default, and kube-controller-manager gives it to the claim", names[0])
+	default:
+		e.add(Note, "wait a minute and run this again", "the claim names no class; several are the default (%s), and "+
+			"kube-controller-manager gives the newest to the claim", strings.Join(names, ", "))
+	}
 }
 
 // otherClasses names the classes that the agents serve.
@@ -127,8 +143,11 @@ func (e *explanation) populated() bool {
 	}
 	kind, name := contract.SourceOf(&e.Claim)
 	object := fmt.Sprintf("%s %q", kind.Kind, name)
-	do := fmt.Sprintf("wait; kubectl -n %s describe %s.%s %s has its state, and the populator's claim is explained like "+
-		"any other (CDI names it prime-%s)", e.answer.Namespace, strings.ToLower(kind.Kind), kind.Group, name, e.Claim.UID)
+	do := "wait"
+	if of := strings.ToLower(kind.Kind) + "." + kind.Group; advice.Pasteable(of) && advice.Pasteable(name) {
+		do += fmt.Sprintf("; kubectl -n %s describe %s %s has its state", e.answer.Namespace, of, name)
+	}
+	do += fmt.Sprintf("; the populator's claim is explained like any other (CDI names it prime-%s)", e.Claim.UID)
 	if contract.Delayed(e.Class.It) && e.Users.Known() && e.pod() == nil && e.node() == "" {
 		e.add(Note, "create a pod that uses it, if nothing else does",
 			"the populator may wait for the first pod that uses the "+

@@ -186,7 +186,10 @@ func given(edit func(pv *corev1.PersistentVolume)) func(*scene.Cluster) {
 
 var situations = map[string]situation{
 	// The claim and its class.
-	"no class, none is the default": {change: func(c *scene.Cluster) { classOf(c, nil) }, causes: []string{"names no class, and no class is the default"}, do: "that the agents serve (local)"},
+	"no class, none is the default": {change: func(c *scene.Cluster) { classOf(c, nil); c.Class("local").Annotations = nil }, causes: []string{"names no class, and no class is the default"}, do: "that the agents serve (local)"},
+	"no class, one is the default":  {change: func(c *scene.Cluster) { classOf(c, nil) }, also: "class local is the default, and kube-controller-manager gives it to the claim", not: "no class is the default"},
+	"no class, two are the default": {change: func(c *scene.Cluster) { classOf(c, nil); c.Class("cloud").Annotations = c.Class("local").Annotations }, also: "several are the default (cloud, local)"},
+	"no class, classes unknown":     {change: func(c *scene.Cluster) { classOf(c, nil); c.Forbidden = []string{"storageclasses"} }, also: "unknown: may not list storageclasses", not: "is the default"},
 	"empty class":                   {change: func(c *scene.Cluster) { classOf(c, ptr.To("")) }, causes: []string{"the empty class"}, do: "create a PV without a class"},
 	"missing class": {change: func(c *scene.Cluster) { classOf(c, ptr.To("fast")) }, event: `storageclass.storage.k8s.io "fast" not found`,
 		causes: []string{"class fast does not exist", `"fast" not found`}, do: "(local)"},
@@ -299,7 +302,8 @@ var situations = map[string]situation{
 		wait(c)
 		request(c, "60Gi")
 		c.Node("node-02").Labels[corev1.LabelOSStable] = "windows"
-	}, causes: []string{"node node-01 cannot hold the volume: 60Gi are requested"}},
+	},
+		causes: []string{"node node-01 cannot hold the volume: 60Gi are requested"}},
 	"topologies": {change: func(c *scene.Cluster) { wait(c); topologies("node-09")(c) }, scheduler: noPVs, causes: []string{"allowedTopologies of class local leave it out"}, do: "another class"},
 
 	// The agents.
@@ -308,6 +312,10 @@ var situations = map[string]situation{
 		scene.Drop[corev1.Pod](c, "agent-node-01")
 		scene.Get[appsv1.DaemonSet](c, "agents").Spec.Template.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-02"}
 	}, causes: []string{"no agent runs there: DaemonSet agents leaves the node out: its nodeSelector is kubernetes.io/hostname=node-02"}, do: "kubectl -n hpp edit daemonset agents"},
+	"DaemonSets are unknown": {change: func(c *scene.Cluster) {
+		scene.Drop[corev1.Pod](c, "agent-node-01")
+		c.Forbidden = []string{"daemonsets"}
+	}, causes: []string{"no agent runs there"}, also: "unknown: may not list daemonsets"},
 	"DaemonSet has no pod there":    {change: func(c *scene.Cluster) { scene.Drop[corev1.Pod](c, "agent-node-01") }, causes: []string{"no agent runs there, although DaemonSet agents should have one"}, do: "kubectl -n hpp describe daemonset agents"},
 	"the agent there serves others": {change: func(c *scene.Cluster) { c.Agent("node-01").Spec.Containers[0].Env[0].Value = "hostpath" }, causes: []string{"its agent serves kubevirt.io/hostpath-provisioner, and not kubevirt.io.hostpath-provisioner"}, do: "PROVISION"},
 	"agent not ready": {change: func(c *scene.Cluster) {
@@ -369,6 +377,11 @@ var situations = map[string]situation{
 		c.Event("Node", "node-01", events.PoolNotReady, "the disk of pool local is not mounted")
 	},
 		causes: []string{"node node-01 cannot hold the volume: the disk of pool local is not mounted"}},
+	"events of nodes are unknown": {change: func(c *scene.Cluster) {
+		wait(c)
+		published("0")(c)
+		c.Forbidden = append(c.Forbidden, "default/events/")
+	}, causes: []string{"0 bytes are available in pool local"}, also: "unknown: may not list events"},
 	"pool was not ready": {change: func(c *scene.Cluster) {
 		published("0")(c)
 		c.Event("Node", "node-01", events.PoolNotReady, "the disk").LastTimestamp = scene.Ago(time.Hour)
@@ -387,6 +400,9 @@ var situations = map[string]situation{
 		request(c, "60Gi")
 	}, causes: []string{"60Gi are requested, and 50Gi are available in pool fast"}},
 	"hostPath, the pool in PV_DIR is away": {change: func(c *scene.Cluster) { twoPools(c, "/elsewhere"); c.Pools["node-01"] = c.Pools["node-01"][1:] }, causes: []string{"it has no pool in PV_DIR; it has fast"}},
+	"recorded by a clock that is ahead": {change: func(c *scene.Cluster) {
+		c.Event("PersistentVolumeClaim", "new", "VolumeFailed", "no").LastTimestamp = scene.Ago(-time.Hour)
+	}, causes: []string{"0s ago, event VolumeFailed of the claim: no"}},
 	"recorded by the agent":                {change: func(*scene.Cluster) {}, event: "the pool is not ready", causes: []string{"60s ago, event ProvisioningFailed of the claim: the pool is not ready"}},
 	"the pod waits for the refused volume": {change: wait, scheduler: notBound, event: "node node-01: 1Gi requested, 0 of 100Gi available", causes: []string{"1Gi requested, 0 of 100Gi available"}, also: "provisioning failed for PVC"},
 
@@ -399,7 +415,16 @@ var situations = map[string]situation{
 	}, causes: []string{"its data is there: directory pvc-new of /var/hpvolumes/csi on node node-02"}, do: "orphans show pvc-new"},
 	"PV missing, a tenant answers": { // whose pod is no proof that the node has nothing
 		change: func(c *scene.Cluster) { lost(c); c.Agent("node-02").Spec.Volumes = nil }, causes: []string{"which does not exist"}, do: "ask an administrator before you delete it"},
-	"another's PV":          {change: func(c *scene.Cluster) { c.Claim("data").UID = "c2" }, causes: []string{"PV pvc-1 is bound to claim shop/data, not to this one"}, do: "Retained volumes"},
+	"another's PV": {change: func(c *scene.Cluster) {
+		c.PV("pvc-1").Spec.ClaimRef = &corev1.ObjectReference{Namespace: "b", Name: "data", UID: "b"}
+	},
+		causes: []string{"PV pvc-1 is bound to claim b/data, not to this one"}, do: "Retained volumes"},
+	"another's PV, a former claim's": {change: func(c *scene.Cluster) { c.Claim("data").UID = "c2" }, causes: []string{"PV pvc-1 is bound to a former claim shop/data, which was deleted, not to this one"}, do: "Retained volumes"},
+	"a PV that is reserved by name": {change: given(func(pv *corev1.PersistentVolume) {
+		pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "shop", Name: "other"}
+	}), causes: []string{"PV by-hand is bound to claim shop/other"}, do: "Retained volumes"},
+	"PV missing, class made again": {change: func(c *scene.Cluster) { lost(c); c.Class("local").CreationTimestamp = scene.Ago(0) }, causes: []string{"which does not exist"},
+		do: "ask an administrator before you delete it (its class was created after the claim"},
 	"a PV of another class": {change: given(func(pv *corev1.PersistentVolume) { pv.Spec.StorageClassName = "other" }), event: `Cannot bind to requested volume "by-hand": storageClassName does not match`, causes: []string{"PV by-hand, and is not bound to it: the PV has class other, and the claim class local", "storageClassName does not match"}},
 	"a PV that is too small": {change: given(func(pv *corev1.PersistentVolume) {
 		pv.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("1Mi")
@@ -425,6 +450,7 @@ var situations = map[string]situation{
 	"another pool is not ready, published": {change: func(c *scene.Cluster) { published("50Gi")(c); c.Agent("node-01").Status.Conditions = nil }, also: "serves all the same"},
 	"allowed topology":                     {change: topologies("node-01"), also: "nothing keeps this claim"},
 	"a populator fills it":                 {change: importSource, also: `note: VolumeImportSource "import" fills the volume`},
+	"a populator, a name for a shell":      {change: func(c *scene.Cluster) { importSource(c); c.Claim("new").Spec.DataSourceRef.Name = "$(reboot)" }, also: "fills the volume", not: "kubectl -n shop describe"},
 	"a populator, no pod":                  {change: all(importSource, noPod), also: "note: the populator may wait for the first pod that uses the claim"},
 
 	// The volume is there.
