@@ -65,6 +65,7 @@ func every(ctx context.Context, pause time.Duration, f func(context.Context) err
 // ends or print fails. Then the terminal has what it had before.
 func (s *session) live(ctx context.Context, print func(context.Context) error) (err error) {
 	out, errOut, c := s.Out, s.ErrOut, s.screen
+	s.interrupted = nil
 	defer func() { s.Out, s.ErrOut = out, errOut }()
 	if _, err := io.WriteString(c.out, enterScreen); err != nil {
 		return err

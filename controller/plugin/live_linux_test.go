@@ -119,3 +119,34 @@ func TestOnATerminal(t *testing.T) {
 		}
 	}
 }
+
+// Ctrl-C ends the question of a command that writes, and nothing is written.
+func TestInterruptedQuestion(t *testing.T) {
+	s := undeleting()
+	kubeconfig := s.Start(t)
+	user, program := terminal(t, 24, 80)
+	ctx, interrupt := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer interrupt()
+	ended := make(chan error, 1)
+	go func() {
+		c := plugin.Command("v1", genericiooptions.IOStreams{In: program, Out: program, ErrOut: program})
+		c.SetArgs([]string{"undelete", "orders", "-n", "shop", "--kubeconfig", kubeconfig})
+		ended <- c.ExecuteContext(ctx)
+	}()
+	seen, buffer := "", make([]byte, 4096)
+	for !strings.Contains(seen, "[y/N]") && ctx.Err() == nil {
+		n, err := user.Read(buffer)
+		if seen += string(buffer[:n]); err != nil {
+			t.Fatalf("%v: %s", err, seen)
+		}
+	}
+	interrupt()
+	select {
+	case err := <-ended:
+		if plugin.ExitCode(err) != 1 || !strings.Contains(err.Error(), "nothing was written") || len(s.wrote()) != 0 {
+			t.Errorf("%v, ran %q", err, s.wrote())
+		}
+	case <-time.After(time.Minute):
+		t.Error("it still waits for an answer")
+	}
+}

@@ -50,6 +50,7 @@ func (s *session) migrateStatus(ctx context.Context, all, watch bool) error {
 	if s.screen != nil && !s.isData() && s.output != "name" {
 		return s.live(ctx, func(ctx context.Context) error { return s.printMigrations(ctx, all) })
 	}
+	s.interrupted = nil
 	var last []byte
 	out := s.Out
 	defer func() { s.Out = out }()
@@ -89,7 +90,7 @@ func (s *session) printMigrations(ctx context.Context, all bool) error {
 		}
 		l.Items = append(l.Items, m)
 		p.names = append(p.names, "persistentvolume/"+m.PV)
-		p.table.Add(m.Namespace, m.Claim, m.Node, m.To, m.Step, ago(m.Changed), m.PV, m.Why)
+		p.table.Add(m.Namespace, m.Claim, m.Node, m.To, m.Step, s.ago(m.Changed), m.PV, m.Why)
 	}
 	for _, m := range l.Missing {
 		addReason(p.table, m, "NODE", "STEP", "WHY")

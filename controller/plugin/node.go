@@ -114,19 +114,19 @@ func (s *session) readNode(ctx context.Context, name string) (*NodeDetail, *flee
 	if recorded.Unknown != "" {
 		d.Unknown = append(d.Unknown, recorded.Unknown)
 	}
-	d.Events = nodeEvents(recorded.Items)
+	d.Events = s.nodeEvents(recorded.Items)
 	return d, stock
 }
 
 // nodeEvents returns the events that this project records, the newest first.
-func nodeEvents(recorded []corev1.Event) (all []NodeEvent) {
+func (s *session) nodeEvents(recorded []corev1.Event) (all []NodeEvent) {
 	reasons := map[string]bool{}
 	for _, r := range events.Reasons() {
 		reasons[r.Name] = true
 	}
 	for i := range recorded {
 		if e := &recorded[i]; reasons[e.Reason] {
-			all = append(all, NodeEvent{Age: ago(cluster.Last(e)), Type: e.Type, Reason: e.Reason, Message: e.Message})
+			all = append(all, NodeEvent{Age: s.ago(cluster.Last(e)), Type: e.Type, Reason: e.Reason, Message: e.Message})
 		}
 	}
 	return all

@@ -58,7 +58,7 @@ func (s *session) orphans(ctx context.Context) error {
 			"?REMOVE", "WHY")},
 	}
 	for _, o := range l.Items {
-		size, since, verdict := contract.Size(o.Bytes), ago(o.Since), "possible"
+		size, since, verdict := contract.Size(o.Bytes), s.ago(o.Since), "possible"
 		switch {
 		case o.Unrecorded:
 			size, since, verdict = "unknown", "", "by hand"
@@ -134,12 +134,14 @@ func noted(pool string, v inspect.Volume) agents.Orphan {
 	return o
 }
 
-// ago returns how long ago it was; "" for the zero time.
-func ago(t time.Time) string {
+// ago returns how long ago it was by the API server's clock: 0s for what a clock that is ahead recorded, and
+// "" for the zero time.
+func (s *session) ago(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return duration.HumanDuration(time.Since(t))
+	now, _ := s.reader.Now()
+	return duration.HumanDuration(max(0, now.Sub(t)))
 }
 
 func (s *session) trashCommand() *cobra.Command {
@@ -203,7 +205,7 @@ func (s *session) trash(ctx context.Context) error {
 				if e.Kept {
 					state = "kept"
 				}
-				p.table.Add(n.Name, pool.Name, cmp.Or(e.Name, e.ID), size, ago(e.Since), state, e.Claim, e.ID, e.PV, pool.Path,
+				p.table.Add(n.Name, pool.Name, cmp.Or(e.Name, e.ID), size, s.ago(e.Since), state, e.Claim, e.ID, e.PV, pool.Path,
 					e.Stuck)
 			}
 		}

@@ -101,7 +101,7 @@ func (s *session) recover(ctx context.Context, f recoverFlags) error {
 	switch {
 	case f.dryRun || !todo && !slices.ContainsFunc(l.Items,
 		func(v *recovery.Volume) bool { return v.Verdict == kuberecovery.There }):
-		return printRecovery(s, l, len(l.Missing) == 0)
+		return printRecovery(s, l, len(l.Missing) == 0 && len(l.Unknown) == 0)
 	case todo && !f.yes:
 		made := 0
 		for _, v := range l.Items {
@@ -109,7 +109,7 @@ func (s *session) recover(ctx context.Context, f recoverFlags) error {
 				made++
 			}
 		}
-		if err := s.confirm(l, "recover", fmt.Sprintf("Make the PVs and claims of %d volumes?", made)); err != nil {
+		if err := s.confirm(ctx, l, "recover", fmt.Sprintf("Make the PVs and claims of %d volumes?", made)); err != nil {
 			return err
 		}
 	}
@@ -117,7 +117,7 @@ func (s *session) recover(ctx context.Context, f recoverFlags) error {
 		again, _ := s.plans(ctx, of, f.Options)
 		return again
 	})
-	whole := len(l.Missing) == 0 && !slices.ContainsFunc(l.Items, func(v *recovery.Volume) bool { return v.Failed != "" })
+	whole := len(l.Missing) == 0 && len(l.Unknown) == 0 && !slices.ContainsFunc(l.Items, func(v *recovery.Volume) bool { return v.Failed != "" })
 	return printRecovery(s, l, whole)
 }
 
@@ -152,11 +152,11 @@ func (s *session) recovering(ctx context.Context, r *recovery.Recovery, f recove
 		of = append(of, a)
 	}
 	for i := range nodes.Items {
-		if name := nodes.Items[i].Name; !asked[name] && f.all {
+		if name := nodes.Items[i].Name; !asked[name] && f.all && agents.Known() {
 			l.Missing = append(l.Missing, Missing{Node: name, Why: "no agent runs there"})
 		}
 	}
-	if f.node != "" && !asked[f.node] {
+	if f.node != "" && !asked[f.node] && agents.Known() {
 		l.Missing = append(l.Missing, Missing{Node: f.node, Why: "no agent runs there"})
 	}
 	return of, l
@@ -187,7 +187,7 @@ func (s *session) plans(ctx context.Context, of []cluster.Agent, o kuberecovery.
 }
 
 // confirm prints the plan of a command and asks. The error says how to go on without a person.
-func (s *session) confirm(l List[*recovery.Volume], command, question string) error {
+func (s *session) confirm(ctx context.Context, l List[*recovery.Volume], command, question string) error {
 	in, ok := s.In.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) || s.isData() {
 		return errors.New(command + " writes: see the plan with --dry-run, and use --yes if no one can be asked")
@@ -196,7 +196,18 @@ func (s *session) confirm(l List[*recovery.Volume], command, question string) er
 		return err
 	}
 	fmt.Fprintf(s.ErrOut, "%s [y/N] ", question)
-	line, err := bufio.NewReader(in).ReadString('\n')
+	var line string
+	var err error
+	read := make(chan struct{})
+	go func() { // it ends with the program, if no one answers
+		line, err = bufio.NewReader(in).ReadString('\n')
+		close(read)
+	}()
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("nothing was written: %w", ctx.Err())
+	case <-read:
+	}
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
 		return errors.Join(errors.New("nothing was written"), err)
 	}

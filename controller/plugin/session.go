@@ -37,10 +37,13 @@ type session struct {
 	// screen is the terminal of Out; nil if Out is none.
 	screen *screen
 
-	reader    cluster.Reader
-	contact   *cluster.Contact // nil if the command needs no API server
-	rest      *rest.Config
-	namespace string // of the user's context, or --namespace
+	reader  cluster.Reader
+	contact *cluster.Contact // nil if the command needs no API server
+	rest    *rest.Config
+	// interrupted says why what was read is not complete, nil if it is. It is nil for a display, which its
+	// user ends so.
+	interrupted func() error
+	namespace   string // of the user's context, or --namespace
 }
 
 // connect reads the kubeconfig and checks the output. formats are those that the command has
@@ -81,35 +84,50 @@ func (s *session) connect(formats ...string) error {
 			s.style.Width = width
 		}
 	}
-	s.Out = gate{s.Out, contact}
+	s.Out = gate{s.Out, contact, s.interrupted}
 	return nil
 }
 
-// gate is an output that takes nothing while the API server has answered nothing: a script must not
-// take that for an empty cluster.
+// gate is an output that takes nothing while the API server has answered nothing, or once the user has
+// interrupted the reading: a script must not take that for an empty cluster, or for all of it.
 type gate struct {
 	io.Writer
-	contact *cluster.Contact
+	contact     *cluster.Contact
+	interrupted func() error // nil for a completion
 }
 
 func (g gate) Write(p []byte) (int, error) {
-	if err := g.contact.Problem(); err != nil {
+	err := g.contact.Problem()
+	if err == nil && g.interrupted != nil {
+		err = g.interrupted()
+	}
+	if err != nil {
 		return 0, err
 	}
 	return g.Writer.Write(p)
 }
 
-// answered makes a command fail if the API server answered nothing, whatever the command made of that.
+// answered makes a command fail if the API server answered nothing, or if it was interrupted while it read,
+// whatever the command made of that. Commands that write print how far they came.
 func (s *session) answered(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	if run == nil {
 		return nil
 	}
 	return func(c *cobra.Command, args []string) error {
+		s.interrupted = func() error {
+			if err := c.Context().Err(); err != nil && !slices.Contains([]string{"recover", "undelete"}, c.Name()) {
+				return fmt.Errorf("interrupted, and nothing is printed, for it would not be complete: %w", err)
+			}
+			return nil
+		}
 		err := run(c, args)
 		if s.contact != nil {
 			if problem := s.contact.Problem(); problem != nil {
 				return problem
 			}
+		}
+		if err == nil && s.interrupted != nil {
+			err = s.interrupted()
 		}
 		return err
 	}

@@ -66,9 +66,9 @@ func (s *session) undelete(ctx context.Context, target string, f undeleteFlags) 
 	switch {
 	case len(found) > 1:
 		return s.generations(found, l.Missing)
-	case len(found) == 1 && len(missing) > 0 && !strings.Contains(target, "/"):
+	case len(found) == 1 && len(l.Missing) > 0 && !strings.Contains(target, "/"):
 		return fmt.Errorf("node %s did not answer, and may keep another volume of that name: %s; name the one that is "+
-			"meant: kubectl hpp undelete %s", missing[0].Node, missing[0].Why, found[0].handle())
+			"meant: kubectl hpp undelete %s", l.Missing[0].Node, l.Missing[0].Why, found[0].handle())
 	case len(found) == 1:
 		l.Items, err = s.keptPlan(ctx, asker, r, found[0])
 	default:
@@ -85,7 +85,7 @@ func (s *session) undelete(ctx context.Context, target string, f undeleteFlags) 
 		return printRecovery(s, l, whole || f.dryRun)
 	}
 	if !f.yes {
-		if err := s.confirm(l, "undelete", "Bring this volume back?"); err != nil {
+		if err := s.confirm(ctx, l, "undelete", "Bring this volume back?"); err != nil {
 			return err
 		}
 	}
@@ -153,7 +153,7 @@ func (s *session) generations(found []keptVolume, missing []Missing) error {
 	l := List[kuberecovery.Kept]{Missing: missing}
 	for _, k := range found {
 		l.Items = append(l.Items, k.Kept)
-		p.table.Add(k.handle(), k.Namespace, k.Claim, contract.Size(k.Bytes), ago(k.Created), ago(k.Deleted), k.PV, k.Pool,
+		p.table.Add(k.handle(), k.Namespace, k.Claim, contract.Size(k.Bytes), s.ago(k.Created), s.ago(k.Deleted), k.PV, k.Pool,
 			k.NotOffered)
 	}
 	for _, m := range missing {
@@ -223,7 +223,11 @@ func (s *session) notKept(target string, l List[*recovery.Volume]) error {
 	text := fmt.Sprintf("no agent keeps a deleted volume of %q in namespace %s, of a PV or node and ID of that name: its "+
 		"time may be over (--trash-retention), or its space was needed; kubectl hpp trash lists what is kept", target,
 		s.namespace)
-	if len(l.Missing) == 0 {
+	switch {
+	case len(l.Unknown) > 0:
+		return fmt.Errorf("whether an agent keeps a deleted volume of %q is not known: %s", target,
+			strings.Join(l.Unknown, "; "))
+	case len(l.Missing) == 0:
 		return errors.New(text)
 	}
 	fmt.Fprintln(s.ErrOut, text+". Not all agents answered.")

@@ -99,6 +99,11 @@ func TestUndelete(t *testing.T) {
 			[]string{"node node-02 did not answer", "kubectl hpp undelete node-01/ID1"}, 0},
 		"one is silent, and it is named": {[]string{"node-01/ID1", "--dry-run"}, func(s *trash) { s.Prints["agent-node-02 trash"] = scene.Answer{Err: "away", Code: 1} }, 0,
 			[]string{"orders", "made"}, 0},
+		"agents are unknown": {[]string{"orders", "-n", "shop"}, func(s *trash) { s.Forbidden = []string{"pods"} }, 1, []string{"is not known: may not list pods"}, 0},
+		"an agent is not asked": {[]string{"orders", "-n", "shop", "--yes"}, func(s *trash) {
+			s.Agent("node-02").Spec.ServiceAccountName = "of-a-tenant"
+			s.Lacks = []string{"of-a-tenant create persistentvolumes"}
+		}, 1, []string{"node node-02 did not answer", "is not trusted", "kubectl hpp undelete node-01/ID1"}, 0},
 		"it came back before": {[]string{"orders", "-n", "shop", "--dry-run"}, func(s *trash) {
 			s.kept, s.plan.Kept = nil, ""
 			s.Prints["agent-node-01 recover"] = scene.JSON(recovery.Plan{Version: 1, Volumes: []recovery.Volume{s.plan}})

@@ -129,10 +129,10 @@ func agentOf(pod *corev1.Pod) Agent {
 		return value
 	}
 	switch {
+	case !ofNode(&pod.Spec): // whatever its marks are: agents of all versions have one
+		a.Unmarked = rootless
 	case pod.Annotations[contract.AnnAgent] == "":
 		a.Unmarked = unmarked
-	case !ofNode(&pod.Spec):
-		a.Unmarked = rootless
 	default:
 		a.Container = c.Name
 	}
@@ -217,7 +217,11 @@ func (r Reader) explain(ctx context.Context, agents []Agent) {
 			continue
 		}
 		asks = append(asks, func() {
-			for _, e := range r.EventsOf(ctx, "Pod", a.Namespace, a.Pod, a.UID).Items {
+			events := r.EventsOf(ctx, "Pod", a.Namespace, a.Pod, a.UID)
+			if !events.Known() {
+				a.Why += "; its events are unknown: " + events.Unknown
+			}
+			for _, e := range events.Items {
 				if e.Type == corev1.EventTypeWarning && strings.HasPrefix(e.Reason, "Failed") {
 					a.Why += ": " + strings.TrimSpace(e.Message)
 					return

@@ -129,6 +129,7 @@ func TestNoCommandsWithoutTheMark(t *testing.T) {
 		"":             func(*corev1.Pod) {},
 		"no mark":      func(p *corev1.Pod) { p.Annotations = nil },
 		"no directory": func(p *corev1.Pod) { p.Spec.Volumes = nil },
+		"neither":      func(p *corev1.Pod) { p.Annotations, p.Spec.Volumes = nil, nil },
 		"a memory's one": func(p *corev1.Pod) {
 			p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
 		},
@@ -138,6 +139,9 @@ func TestNoCommandsWithoutTheMark(t *testing.T) {
 		a := agentOf(pod)
 		if runs := name == ""; (a.Container == "hostpath-provisioner") != runs || (a.Container == "") == runs || (a.Unmarked == "") != runs {
 			t.Errorf("%s: container %q, %q", name, a.Container, a.Unmarked)
+		}
+		if tenants := !ofNode(&pod.Spec); tenants && !strings.Contains(Reader{}.Metrics(t.Context(), a).Unknown, rootless) {
+			t.Errorf("%s: the metrics of a tenant's pod are read", name)
 		}
 		if a.Image != "hpp:v1" || !a.Ready || !a.Serves(contract.HostPathProvisioner) {
 			t.Errorf("%s: what its object has is not read: %+v", name, a)

@@ -61,6 +61,8 @@ func (m *Metrics) Samples(name string) (all []Sample) {
 // pods/proxy).
 func (r Reader) Metrics(ctx context.Context, a Agent) Metrics {
 	switch {
+	case a.Unmarked == rootless: // a tenant's pod may serve what it likes about the volumes of others
+		return Metrics{Agent: a, Unknown: "its metrics: pod " + a.Pod + " is " + rootless}
 	case a.NoMetrics != "":
 		return Metrics{Agent: a, Unknown: a.NoMetrics}
 	case a.Node == "" || a.MetricsPort == "":

@@ -112,14 +112,17 @@ func (r Reader) Pods(ctx context.Context, namespace, selector string) List[corev
 	})
 }
 
-// DaemonSets lists the agents' DaemonSets in all namespaces.
+// DaemonSets lists the agents' DaemonSets in all namespaces. One whose pods have no directory of their node
+// is none: a tenant may give his the labels.
 func (r Reader) DaemonSets(ctx context.Context) List[appsv1.DaemonSet] {
-	return each("daemonsets", func(f func(*appsv1.DaemonSet)) error {
+	all := each("daemonsets", func(f func(*appsv1.DaemonSet)) error {
 		return pages(ctx, metav1.ListOptions{LabelSelector: agentSelector},
 			func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 				return r.Client.AppsV1().DaemonSets(metav1.NamespaceAll).List(ctx, o)
 			}, f)
 	})
+	all.Items = slices.DeleteFunc(all.Items, func(d appsv1.DaemonSet) bool { return !ofNode(&d.Spec.Template.Spec) })
+	return all
 }
 
 // Resources lists the resources of the operator. It is empty if the cluster has no such kind.

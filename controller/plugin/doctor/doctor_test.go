@@ -114,6 +114,11 @@ var changes = map[string]struct {
 }{
 	"DaemonSet selects none": {func(c *scene.Cluster) { scene.Get[appsv1.DaemonSet](c, "agents").Status = appsv1.DaemonSetStatus{} },
 		[]string{"warning agents: DaemonSet hpp/agents", "selects no node"}},
+	"a DaemonSet of a tenant": {func(c *scene.Cluster) {
+		ds := scene.Get[appsv1.DaemonSet](c, "agents").DeepCopy()
+		ds.Namespace, ds.Spec.Template.Spec.Volumes, ds.Status.DesiredNumberScheduled = "evil", nil, 9
+		c.Add(ds)
+	}, nil},
 	"pods missing": {func(c *scene.Cluster) { scene.Get[appsv1.DaemonSet](c, "agents").Status.DesiredNumberScheduled = 3 },
 		[]string{"critical agents: DaemonSet hpp/agents", "2 of 3 nodes", "describe daemonset agents"}},
 	"agent not ready":          {func(c *scene.Cluster) { starts(c) }, []string{"critical agents: node node-01", "CrashLoopBackOff", "describe pod agent-node-01"}},

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -25,8 +26,10 @@ func TestMeasure(t *testing.T) {
 		"may not":       {refuse: "create", want: "cannot create claims in the namespace shop", deletes: 1},
 		"cannot delete": {refuse: "delete", want: "cannot delete the claims of the measure, which have the label " + measuredLabel, deletes: 2},
 		"cannot list":   {refuse: "list", want: "cannot list the claims", deletes: 2},
+		"interrupted":   {refuse: "interrupted", want: "cannot create claims", deletes: 1},
 	} {
 		deletes, lists := 0, 0
+		ctx, interrupt := context.WithCancel(t.Context())
 		client := fake.NewClientset()
 		client.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
 			if action.GetNamespace() != "shop" || action.GetResource().Resource != "persistentvolumeclaims" {
@@ -37,7 +40,10 @@ func TestMeasure(t *testing.T) {
 			switch action.GetVerb() {
 			case "create":
 				claim := action.(clienttesting.CreateAction).GetObject().(*corev1.PersistentVolumeClaim)
-				refused, object = row.refuse == "create", claim
+				if refused, object = row.refuse == "create", claim; row.refuse == "interrupted" {
+					interrupt()
+					refused = true
+				}
 				if claim.Labels[measuredLabel] == "" || claim.Spec.StorageClassName == nil || *claim.Spec.StorageClassName != "" ||
 					claim.Spec.Selector == nil || claim.Spec.Selector.MatchLabels[measuredLabel] != claim.Labels[measuredLabel] {
 					t.Errorf("%s: it creates %+v", name, claim)
@@ -58,7 +64,8 @@ func TestMeasure(t *testing.T) {
 			}
 			return true, object, nil
 		})
-		m := Measure(t.Context(), client, "shop")
+		m := Measure(ctx, client, "shop")
+		interrupt()
 		switch {
 		case !strings.Contains(m.Unknown, row.want) || row.want == "" && m.Unknown != "":
 			t.Errorf("%s: unknown %q, want %q", name, m.Unknown, row.want)

@@ -40,7 +40,8 @@ type Cluster struct {
 	// Forbidden are the resources that the user may not read, such as "pods/exec", or
 	// "hpp/pods/exec" in one namespace; "*" is every one.
 	Forbidden []string
-	// Lacks are the permissions that no service account has, such as "get events".
+	// Lacks are the permissions that no service account has, such as "get events", or that of a name lacks,
+	// such as "agents get events".
 	Lacks []string
 	// Minor is the minor version of Kubernetes 1.
 	Minor string

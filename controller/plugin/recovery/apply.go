@@ -19,7 +19,11 @@ import (
 // why one failed, and goes on with the next. Killed anywhere, the next run goes on from what is there.
 func (r *Recovery) Apply(ctx context.Context, all []*Volume) {
 	for _, it := range all {
-		if it.Verdict != recovery.Made || ctx.Err() != nil {
+		if it.Verdict != recovery.Made {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			it.Failed = fmt.Sprintf("nothing was written for it: %v; run it again", err)
 			continue
 		}
 		if err := r.apply(ctx, it); err != nil {

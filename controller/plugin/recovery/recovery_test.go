@@ -188,6 +188,23 @@ func TestRecoverKilledAnywhere(t *testing.T) {
 	}
 }
 
+// Interrupted between two volumes, it says of the second that nothing was written.
+func TestRecoverInterrupted(t *testing.T) {
+	l := newLost(t, 2)
+	ctx, interrupt := context.WithCancel(t.Context())
+	all, err := l.Decide(ctx, []agents.Planned{l.plan})
+	l.must(err)
+	l.objects.PrependReactor("create", "persistentvolumes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		interrupt()
+		return false, nil, nil
+	})
+	l.Apply(ctx, all)
+	l.Wait(ctx, all)
+	if len(all) != 2 || !strings.Contains(all[0].Failed, "are written, and not Bound yet") || !strings.Contains(all[1].Failed, "nothing was written for it") {
+		t.Errorf("%+v", all)
+	}
+}
+
 // A StatefulSet's claim that waits gets the volume; the PV may be there first. A PV that is made names the
 // UID of its claim: a Lost one would stay Lost, and a claim that another tenant makes under the name later
 // must not get it.

@@ -244,13 +244,16 @@ func TestContainers(t *testing.T) {
 // Secrets in messages and logs are cut, and nothing else.
 func TestScrubbed(t *testing.T) {
 	for text, want := range map[string]string{
-		"get https://svc:hunter2@proxy:3128/x failed":                                       "get https://(cut)@proxy:3128/x failed",
-		"mount //svc:hunter2@filer/share failed":                                            "mount //svc:hunter2@filer/share failed", // no URL: its event is another driver's
-		"Authorization: Bearer hunter2hunter2":                                              "Authorization: Bearer (cut)",
-		"--password=hunter2 --pool=fast":                                                    "--password=(cut) --pool=fast",
-		`{"access_token": "hunter2", "n": 1}`:                                               `{"access_token": (cut)", "n": 1}`,
-		"pvc-0b5ab5fe-0f8b-4f5e-8a39-3c1f6f0d8a11/a/b.txt":                                  "pvc-0b5ab5fe-0f8b-4f5e-8a39-3c1f6f0d8a11/(cut)",
-		"node node-01: 70Gi of 252Gi available in /var/hpvolumes, https://example.com/docs": "node node-01: 70Gi of 252Gi available in /var/hpvolumes, https://example.com/docs",
+		"get https://svc:hunter2@proxy:3128/x failed":                                        "get https://(cut)@proxy:3128/x failed",
+		"mount //svc:hunter2@filer/share failed":                                             "mount //svc:hunter2@filer/share failed", // no URL: its event is another driver's
+		"Authorization: Bearer hunter2hunter2":                                               "Authorization: Bearer (cut)",
+		"agent --password hunter2 --pool fast":                                               "agent --password (cut) --pool fast",
+		"got eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlIn0.c2ln of it":                            "got (cut) of it",
+		"-----BEGIN RSA PRIVATE KEY-----\nMIIE\nhunter2\n-----END RSA PRIVATE KEY-----\nend": "(cut)\nend",
+		"--password=hunter2 --pool=fast":                                                     "--password=(cut) --pool=fast",
+		`{"access_token": "hunter2", "n": 1}`:                                                `{"access_token": (cut)", "n": 1}`,
+		"pvc-0b5ab5fe-0f8b-4f5e-8a39-3c1f6f0d8a11/a/b.txt":                                   "pvc-0b5ab5fe-0f8b-4f5e-8a39-3c1f6f0d8a11/(cut)",
+		"node node-01: 70Gi of 252Gi available in /var/hpvolumes, https://example.com/docs":  "node node-01: 70Gi of 252Gi available in /var/hpvolumes, https://example.com/docs",
 	} {
 		if got := scrubbed(text); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -116,6 +116,10 @@ var secrets = []struct {
 	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}`), "$1 " + cut},
 	{regexp.MustCompile(`(?i)([a-z0-9_-]*(?:passw(?:or)?d|passphrase|token|secret|api[_-]?key|credentials?)` +
 		`["']?\s*[:=]\s*)["']?[^\s"',;&)]+`), "${1}" + cut},
+	{regexp.MustCompile(`(?i)(--?[a-z0-9_-]*(?:passw(?:or)?d|passphrase|token|secret|api[_-]?key)\s+)["']?[^\s"',;&)]+`),
+		"${1}" + cut},
+	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`), cut},
+	{regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)`), cut},
 }
 
 // inVolume matches a path in a directory of a volume: its files are a tenant's.
