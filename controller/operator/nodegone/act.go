@@ -21,8 +21,8 @@ const topic = "node gone"
 
 // handleAll handles the PVs of a node that seems to be gone, and returns how many are in which
 // state. One that it could not handle counts as being removed, so that it is tried again soon.
-func (r *Reconciler) handleAll(ctx context.Context, pvs []corev1.PersistentVolume) (tally, error) {
-	t, facts := tally{}, &reader{Reconciler: r, known: map[place]identity.NodeFacts{}}
+func (r *Reconciler) handleAll(ctx context.Context, pvs []corev1.PersistentVolume, facts *reader) (tally, error) {
+	t := tally{}
 	var errs []error
 	for i := range pvs {
 		s, err := r.handle(ctx, &pvs[i], facts)

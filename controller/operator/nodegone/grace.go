@@ -37,7 +37,7 @@ func lossOf(h identity.Home) loss { return loss{h.NodeUID, h.Pool, h.Missing} }
 // with the UID replaced. The period begins when this process first misses the node, and again
 // whenever an agent of a node that does not exist was ready since. So a restart of the operator
 // only prolongs it. What was lost later has a period of its own; next is the end of the first one.
-func (r *Reconciler) wait(ctx context.Context, name string, l lost) (rest, next time.Duration, err error) {
+func (r *reader) wait(ctx context.Context, name string, l lost) (rest, next time.Duration, err error) {
 	grace, err := r.Grace(ctx)
 	if err != nil {
 		return 0, 0, err

@@ -17,11 +17,22 @@ import (
 // place is what the facts about a node depend on, for all PVs with the same one.
 type place struct{ node, hostname, pool string }
 
-// reader reads the facts about each place once.
+// reader reads the facts about each place once, and the agents of each node.
 type reader struct {
 	*Reconciler
 	known    map[place]identity.NodeFacts
+	agents   map[string]answer            // by the node's name
 	onClaims func(pool, node string) bool // nil before the record is read
+}
+
+// answer is the agent of an absent Node; see Reconciler.agent.
+type answer struct {
+	ready   *corev1.Pod
+	unready time.Time
+}
+
+func (r *Reconciler) newReader() *reader {
+	return &reader{Reconciler: r, known: map[place]identity.NodeFacts{}, agents: map[string]answer{}}
 }
 
 // facts returns the facts about the PV and its home, as the API server has them.
@@ -46,7 +57,7 @@ func (r *reader) facts(ctx context.Context, volume *corev1.PersistentVolume,
 
 // read reads the facts about a place from the API server. The node that has the pool comes from the
 // cache: it only delays.
-func (r *Reconciler) read(ctx context.Context, at place) (f identity.NodeFacts, err error) {
+func (r *reader) read(ctx context.Context, at place) (f identity.NodeFacts, err error) {
 	if f.ThisCluster, err = r.thisCluster(ctx); err != nil {
 		return f, err
 	}
@@ -177,6 +188,18 @@ func (r *Reconciler) withPool(ctx context.Context, at place) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// agent is that of the Reconciler, asked once for each node.
+func (r *reader) agent(ctx context.Context, node string) (ready *corev1.Pod, unready time.Time, err error) {
+	known, ok := r.agents[node]
+	if !ok {
+		if known.ready, known.unready, err = r.Reconciler.agent(ctx, node); err != nil {
+			return nil, unready, err
+		}
+		r.agents[node] = known
+	}
+	return known.ready, known.unready, nil
 }
 
 // agent reads from the API server the agent of an absent Node that is ready, nil if there is none, and

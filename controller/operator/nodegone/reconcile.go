@@ -140,11 +140,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.count(req.Name, tally{})
 		return reconcile.Result{}, err
 	}
-	rest, next, failed := r.wait(ctx, req.Name, l)
+	facts := r.newReader()
+	rest, next, failed := facts.wait(ctx, req.Name, l)
 	if err = errors.Join(err, failed); err != nil {
 		return reconcile.Result{}, err
 	}
-	t, err := r.handleAll(ctx, l.pvs)
+	t, err := r.handleAll(ctx, l.pvs, facts)
 	r.count(req.Name, t)
 	if rest <= 0 {
 		err = errors.Join(err, r.collect(ctx, req.Name, l.capacities))

@@ -73,7 +73,7 @@ func (r *Reconciler) giveUp(ctx context.Context, cached *corev1.PersistentVolume
 // gone reads the facts about the PV from the API server. ok is false unless its volume is still
 // lost in the same way.
 func (r *Reconciler) gone(ctx context.Context, s step) (f identity.NodeFacts, ok bool, err error) {
-	f, err = (&reader{Reconciler: r, known: map[place]identity.NodeFacts{}}).facts(ctx, s.pv, s.home)
+	f, err = r.newReader().facts(ctx, s.pv, s.home)
 	if err != nil {
 		return f, false, err
 	}

@@ -72,7 +72,7 @@ func (r *Reconciler) restore(ctx context.Context, cached *corev1.PersistentVolum
 	if !ok || !givenUp(pv) || pv.DeletionTimestamp != nil || pv.Status.Phase != corev1.VolumeBound {
 		return nil
 	}
-	f, err := (&reader{Reconciler: r, known: map[place]identity.NodeFacts{}}).facts(ctx, pv, h)
+	f, err := r.newReader().facts(ctx, pv, h)
 	if err != nil {
 		return err
 	}
