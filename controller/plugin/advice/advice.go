@@ -92,13 +92,17 @@ func FreeName(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) 
 
 // Missing is about a volume whose directory is not at its place. Deleting the claim gives up nothing
 // only if the pool is open, so that it is the pool's own disk, the volume is not set aside in the
-// trash, and no other pool that was read has the volume.
-func Missing(r inspect.Report, v inspect.Volume, elsewhere bool) string {
+// trash, and no other pool has the volume. unread is why not all pools of the node were read, "" if they
+// were.
+func Missing(r inspect.Report, v inspect.Volume, elsewhere bool, unread string) string {
 	switch {
 	case aside(v):
 		return "it is in the trash of the pool, set aside: see Orphans in docs/operations.md"
 	case elsewhere:
 		return "another pool has a volume of this PV: see docs/runbooks/HPPVolumesMissing.md before you change anything"
+	case unread != "":
+		return "another pool may have it, and not all were read (" + unread + "): see docs/runbooks/HPPVolumesMissing.md " +
+			"before you change anything"
 	case !r.Pool.Held:
 		return "no process owns the pool, so its disk may not be mounted: see docs/runbooks/HPPPoolNotReady.md"
 	}

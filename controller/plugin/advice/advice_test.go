@@ -122,8 +122,13 @@ func TestMissing(t *testing.T) {
 	}{
 		"open": {true, false, record.Bound, true}, "not open": {false, false, record.Bound, false},
 		"elsewhere": {true, true, record.Bound, false}, "set aside": {true, false, record.Deleting, false},
+		"not all read": {true, false, record.Bound, false},
 	} {
-		do := Missing(inspect.Report{Pool: inspect.Pool{Held: row.held}}, inspect.Volume{Missing: true, State: row.state}, row.elsewhere)
+		unread := ""
+		if name == "not all read" {
+			unread = "pool fast: its disk is not mounted"
+		}
+		do := Missing(inspect.Report{Pool: inspect.Pool{Held: row.held}}, inspect.Volume{Missing: true, State: row.state}, row.elsewhere, unread)
 		if strings.Contains(do, "delete the claim") != row.want {
 			t.Errorf("%s: %s", name, do)
 		}

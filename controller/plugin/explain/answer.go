@@ -112,6 +112,9 @@ func (e *explanation) deleting() {
 	case len(users) > 0:
 		e.add(Cause, advice.EndPod(&e.Claim, users[0].Name, e.PV.It),
 			"the claim was deleted %s ago, and pod %s uses it", since, users[0].Name)
+	case !e.Users.Known():
+		e.add(Cause, "", "the claim was deleted %s ago, and its finalizers %q keep it; whether a pod uses it is unknown: %s",
+			since, e.Claim.Finalizers, e.Users.Unknown)
 	default:
 		e.add(Cause, "", "the claim was deleted %s ago, and its finalizers %q keep it", since, e.Claim.Finalizers)
 	}

@@ -41,6 +41,7 @@ func (e *explanation) bound() {
 	e.where(pv)
 	e.volume(pv)
 	e.growing()
+	e.scheduler()
 }
 
 // ofAnother says which claim has the PV, "" if it is this one, or none. A PV may be reserved by the name of
@@ -165,14 +166,15 @@ func (e *explanation) volume(pv *corev1.PersistentVolume) {
 		for _, r := range p.Reports {
 			for _, v := range r.Volumes {
 				if v.PV == pv.Name || v.Owner.UID == string(e.Claim.UID) {
-					e.recorded(r, v)
+					e.recorded(r, v, p.Problem)
 				}
 			}
 		}
 	}
 }
 
-func (e *explanation) recorded(r inspect.Report, v inspect.Volume) {
+// recorded adds what a pool has of the volume. problem is why not all pools of the agent were read.
+func (e *explanation) recorded(r inspect.Report, v inspect.Volume, problem string) {
 	facts := []string{fmt.Sprintf("directory %s of %s", v.Name, r.Pool.Path)}
 	if v.Used > 0 || v.Quota > 0 {
 		facts = append(facts, fmt.Sprintf("%s used of its quota of %s", contract.Size(v.Used), contract.Size(v.Quota)))
@@ -180,7 +182,7 @@ func (e *explanation) recorded(r inspect.Report, v inspect.Volume) {
 	e.add(Note, "", "%s", strings.Join(facts, ", "))
 	switch {
 	case v.Missing:
-		e.add(Warning, advice.Missing(r, v, e.reportedElsewhere(r, v)), "the directory of the volume is missing")
+		e.add(Warning, advice.Missing(r, v, e.reportedElsewhere(r, v), problem), "the directory of the volume is missing")
 	case v.Quota == 0 && r.Pool.NoQuotas != "":
 		e.add(Warning, "see docs/quotas.md", "no quota bounds what the volume takes: %s", r.Pool.NoQuotas)
 	case v.Quota > 0 && v.Used > v.Quota/10*9:

@@ -435,6 +435,9 @@ var situations = map[string]situation{
 	"a PV of a disk":             {change: given(func(pv *corev1.PersistentVolume) { pv.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }), causes: []string{"the PV has volumeMode Block, and the claim Filesystem"}},
 	"a PV that is about to bind": {change: given(func(*corev1.PersistentVolume) {}), also: "note: the claim names PV by-hand, which is not bound to it yet"},
 	"deleted, used":              {change: func(c *scene.Cluster) { c.Claim("data").DeletionTimestamp = ptr.To(scene.Ago(time.Hour)) }, causes: []string{"the claim was deleted 60m ago, and pod db-0 uses it"}, do: "delete pod db-0 to have that; the data of PV pvc-1 goes, too"},
+	"deleted, pods unknown": {change: func(c *scene.Cluster) {
+		c.Claim("data").DeletionTimestamp, c.Forbidden = ptr.To(scene.Ago(time.Hour)), []string{"pods"}
+	}, causes: []string{"keep it; whether a pod uses it is unknown: may not list pods"}},
 	"deleted, kept": {change: func(c *scene.Cluster) {
 		scene.Drop[corev1.Pod](c, "db-0")
 		c.Claim("data").DeletionTimestamp, c.Claim("data").Finalizers = ptr.To(scene.Ago(time.Hour)), []string{"x/y"}
@@ -466,9 +469,20 @@ var situations = map[string]situation{
 	"bound to a PV that existed": {change: func(c *scene.Cluster) { c.Claim("data").Annotations = nil }, also: "the claim was bound to a PV that existed"},
 	"bound, full":                {change: func(c *scene.Cluster) { volume(c).Used = 10*scene.GiB - 1 }, also: "warning: the volume is nearly full: 10Gi of 10Gi"},
 	"bound, missing":             {change: func(c *scene.Cluster) { volume(c).Missing = true }, also: "warning: the directory of the volume is missing"},
-	"bound, no quota":            {change: func(c *scene.Cluster) { volume(c).Quota = 0; c.Pools["node-01"][0].Pool.NoQuotas = "tmpfs has none" }, also: "warning: no quota bounds what the volume takes: tmpfs has none"},
-	"bound, migration stopped":   {change: func(c *scene.Cluster) { volume(c).Migration = &inspect.Migration{To: "csi", Stopped: "a pod uses it"} }, also: "warning: its migration to csi stopped: a pod uses it"},
-	"bound, node gone":           {change: func(c *scene.Cluster) { bound(c); scene.Drop[corev1.Node](c, "node-01") }, also: "warning: node node-01 does not exist"},
+	"bound, missing, not all pools read": {change: func(c *scene.Cluster) {
+		volume(c).Missing = true
+		c.Prints["agent-node-01 inspect"] = scene.Answer{Out: scene.JSON(c.Pools["node-01"]...).Out, Err: "pool fast: not mounted", Code: 1}
+	}, also: "another pool may have it, and not all were read (pool fast: not mounted)", not: "delete the claim"},
+	"bound, its pod waits": {change: func(c *scene.Cluster) {
+		bound(c)
+		scene.Drop[corev1.Pod](c, "db-0")
+		p := scene.UserOf("db-1", "data", "")
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "1 node(s) had volume node affinity conflict."}}
+		c.Add(p)
+	}, also: "note: pod db-1, which uses the claim, is not scheduled: 1 node(s) had volume node affinity conflict."},
+	"bound, no quota":          {change: func(c *scene.Cluster) { volume(c).Quota = 0; c.Pools["node-01"][0].Pool.NoQuotas = "tmpfs has none" }, also: "warning: no quota bounds what the volume takes: tmpfs has none"},
+	"bound, migration stopped": {change: func(c *scene.Cluster) { volume(c).Migration = &inspect.Migration{To: "csi", Stopped: "a pod uses it"} }, also: "warning: its migration to csi stopped: a pod uses it"},
+	"bound, node gone":         {change: func(c *scene.Cluster) { bound(c); scene.Drop[corev1.Node](c, "node-01") }, also: "warning: node node-01 does not exist"},
 	"bound, node renamed": {change: func(c *scene.Cluster) {
 		bound(c)
 		c.Claim("data").Spec.VolumeName = "pvc-h"
