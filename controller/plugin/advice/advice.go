@@ -92,8 +92,7 @@ func FreeName(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) 
 
 // Missing is about a volume whose directory is not at its place. Deleting the claim gives up nothing
 // only if the pool is open, so that it is the pool's own disk, the volume is not set aside in the
-// trash, and no other pool has the volume. unread is why not all pools of the node were read, "" if they
-// were.
+// trash, and no other pool has the volume. unread is which pools were not read, or why; "" if all were.
 func Missing(r inspect.Report, v inspect.Volume, elsewhere bool, unread string) string {
 	switch {
 	case aside(v):

@@ -167,8 +167,10 @@ var changes = map[string]struct {
 	"no such pool": {class(func(c *storagev1.StorageClass) { c.Parameters[contract.StoragePool] = "fast" }), []string{"critical classes: class local", "no node has its pool fast; they have local"}},
 	"no such pool by what is published": {func(c *scene.Cluster) { c.Class("local").Name, c.Forbidden = "other", []string{"pods/exec"} },
 		[]string{"critical classes: class other", "unknown pools", "unknown space"}},
-	"nothing is published": {func(c *scene.Cluster) {
-		scene.Drop[storagev1.CSIStorageCapacity](c)
+	"nothing is published": {func(c *scene.Cluster) { // but for nodes that an autoscaler may add
+		for _, name := range []string{"local-node-01", "local-node-02"} {
+			scene.Get[storagev1.CSIStorageCapacity](c, name).NodeTopology.MatchLabels = map[string]string{contract.LabelTemplateNode: "true"}
+		}
 		c.Forbidden = []string{"pods/exec"}
 	},
 		[]string{"unknown classes: class local", "unknown pools", "unknown space"}},

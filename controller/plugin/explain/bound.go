@@ -13,6 +13,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/advice"
+	"kubevirt.io/hostpath-provisioner/controller/plugin/agents"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/cluster"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
 )
@@ -173,6 +174,18 @@ func (e *explanation) volume(pv *corev1.PersistentVolume) {
 	}
 }
 
+// unread says why a pool that was not read may have a volume, "" if all were read. problem is that of the
+// agent which reported the volume.
+func (e *explanation) unread(problem string) string {
+	if problem == "" && slices.ContainsFunc(e.Agents.Items, func(a cluster.Agent) bool {
+		return a.Process == cluster.NodeAgent && !slices.ContainsFunc(e.Pools,
+			func(p agents.Pools) bool { return p.Agent.Namespace == a.Namespace && p.Agent.Pod == a.Pod })
+	}) {
+		return "those of other nodes"
+	}
+	return problem
+}
+
 // recorded adds what a pool has of the volume. problem is why not all pools of the agent were read.
 func (e *explanation) recorded(r inspect.Report, v inspect.Volume, problem string) {
 	facts := []string{fmt.Sprintf("directory %s of %s", v.Name, r.Pool.Path)}
@@ -182,7 +195,7 @@ func (e *explanation) recorded(r inspect.Report, v inspect.Volume, problem strin
 	e.add(Note, "", "%s", strings.Join(facts, ", "))
 	switch {
 	case v.Missing:
-		e.add(Warning, advice.Missing(r, v, e.reportedElsewhere(r, v), problem), "the directory of the volume is missing")
+		e.add(Warning, advice.Missing(r, v, e.reportedElsewhere(r, v), e.unread(problem)), "the directory of the volume is missing")
 	case v.Quota == 0 && r.Pool.NoQuotas != "":
 		e.add(Warning, "see docs/quotas.md", "no quota bounds what the volume takes: %s", r.Pool.NoQuotas)
 	case v.Quota > 0 && v.Used > v.Quota/10*9:

@@ -366,6 +366,7 @@ var situations = map[string]situation{
 	"too large for all": {change: func(c *scene.Cluster) { wait(c); request(c, "60Gi") }, scheduler: tooSmall,
 		causes: []string{"none of the 2 nodes can hold the volume: 60Gi are requested, and 50Gi are available in pool local"}, do: "create the claim again with at most 50Gi", also: "did not have enough free storage"},
 	"reported as smaller": {change: pools(func(r *inspect.Report) { r.Space.Available = scene.GiB / 2 }), causes: []string{"1Gi are requested, and 512Mi are available in pool local"}, do: "create the claim again with at most 512Mi"},
+	"less than nothing":   {change: pools(func(r *inspect.Report) { r.Space.Available = -scene.GiB }), causes: []string{"1Gi are requested, and 0 bytes are available in pool local"}},
 	"no such pool":        {change: pools(func(r *inspect.Report) { r.Pool.Name = "other" }), causes: []string{"it has no pool local; it has other"}},
 	"pool is not ready, asked": {change: func(c *scene.Cluster) {
 		pools(func(r *inspect.Report) { r.Pool.Name = "other" })(c)
@@ -469,6 +470,10 @@ var situations = map[string]situation{
 	"bound to a PV that existed": {change: func(c *scene.Cluster) { c.Claim("data").Annotations = nil }, also: "the claim was bound to a PV that existed"},
 	"bound, full":                {change: func(c *scene.Cluster) { volume(c).Used = 10*scene.GiB - 1 }, also: "warning: the volume is nearly full: 10Gi of 10Gi"},
 	"bound, missing":             {change: func(c *scene.Cluster) { volume(c).Missing = true }, also: "warning: the directory of the volume is missing"},
+	"bound, missing, the other node has it": {change: func(c *scene.Cluster) {
+		volume(c).Missing = true
+		c.Pools["node-02"][0].Volumes = []inspect.Volume{{Name: "pvc-1", PV: "pvc-1"}}
+	}, also: "another pool may have it, and not all were read (those of other nodes)", not: "delete the claim"},
 	"bound, missing, not all pools read": {change: func(c *scene.Cluster) {
 		volume(c).Missing = true
 		c.Prints["agent-node-01 inspect"] = scene.Answer{Out: scene.JSON(c.Pools["node-01"]...).Out, Err: "pool fast: not mounted", Code: 1}

@@ -48,7 +48,7 @@ func (e *explanation) space(j *Node) {
 
 // measured judges a pool as its agent reports it.
 func (e *explanation) measured(j *Node, r *inspect.Report) {
-	available := r.Space.Obtainable()
+	available := max(0, r.Space.Obtainable())
 	j.Pool, j.Available = r.Pool.Name, &available
 	if r.Space.NoInodes {
 		j.lacks("inodes", advice.MoreInodes,
