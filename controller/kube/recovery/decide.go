@@ -203,14 +203,14 @@ func ofPV(v Volume, f Facts, o Options) string {
 		return fmt.Sprintf("PV %s exists and names another volume", pv.Name)
 	case pv.DeletionTimestamp != nil:
 		return fmt.Sprintf("PV %s is being deleted", pv.Name)
-	case contract.Released(pv):
+	case ref != nil && (ref.Namespace != o.Target(v) || ref.Name != v.Claim):
+		return fmt.Sprintf("PV %s exists and is for claim %s/%s", pv.Name, ref.Namespace, ref.Name)
+	case contract.Released(pv): // after the claim's name: the command gives the volume to whoever has that now
 		return fmt.Sprintf("PV %s is %s, and its claim was another: to use it, kubectl patch pv %s -p "+
 			`'{"spec":{"persistentVolumeReclaimPolicy":"Retain","claimRef":{"uid":null,"resourceVersion":null}}}'`+
 			", and recover again (docs/operations.md, Apply saved PVs again)", pv.Name, pv.Status.Phase, pv.Name)
 	case ref == nil:
 		return fmt.Sprintf("PV %s exists and names no claim: create the claim with volumeName %s", pv.Name, pv.Name)
-	case ref.Namespace != o.Target(v) || ref.Name != v.Claim:
-		return fmt.Sprintf("PV %s exists and is for claim %s/%s", pv.Name, ref.Namespace, ref.Name)
 	case ref.UID != "" && (f.Claim == nil || f.Claim.UID != ref.UID):
 		return fmt.Sprintf("PV %s exists and is for a claim with UID %s, which is gone: it will be Released",
 			pv.Name, ref.UID)

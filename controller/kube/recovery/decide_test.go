@@ -139,21 +139,29 @@ func TestDecide(t *testing.T) {
 			s.v.Created, s.v.ClaimCreated = created.AddDate(1, 0, 0), created
 			s.f.Namespace = namespace("shop", created.Add(time.Second))
 		}, Left, "another tenant"},
-		"the node's clock was behind":         {func(s *scene) { s.v.Created, s.v.ClaimCreated = created.AddDate(-9, 0, 0), created }, Made, "create+PV"},
-		"the same second":                     {func(s *scene) { s.f.Namespace = namespace("shop", created) }, Made, "create+PV"},
-		"made again, and another's cluster":   {func(s *scene) { s.f.Namespace = namespace("shop", created.Add(1)); s.v.Cluster = "x" }, Left, "--from-cluster"},
-		"a PV of another volume":              {func(s *scene) { s.pv().Spec.CSI.VolumeHandle = "pvc-2" }, Left, "another volume"},
-		"a PV of another pool":                {func(s *scene) { s.pv().Annotations[contract.AnnPool] = "pool-2" }, Left, "another volume"},
-		"a PV that goes":                      {func(s *scene) { s.pv().DeletionTimestamp = now }, Left, "being deleted"},
-		"a Released PV":                       {func(s *scene) { s.pv().Status.Phase = corev1.VolumeReleased }, Left, "kubectl patch pv pvc-1"},
-		"a Released PV, and a claim":          {func(s *scene) { s.pv().Status.Phase = corev1.VolumeReleased; s.pending() }, Left, "kubectl patch pv pvc-1"},
-		"a PV without claimRef":               {func(s *scene) { s.pv().Spec.ClaimRef = nil }, Left, "names no claim"},
-		"a PV for another claim":              {func(s *scene) { s.pv().Spec.ClaimRef.Name = "other" }, Left, "is for claim shop/other"},
-		"a PV for a claim that is gone":       {func(s *scene) { s.pv().Spec.ClaimRef.UID = "gone" }, Left, "which is gone"},
-		"a PV for a claim of the name":        {func(s *scene) { s.pv().Spec.ClaimRef.UID = "gone"; s.pending() }, Left, "which is gone"},
-		"a claim that goes":                   {func(s *scene) { s.pending().DeletionTimestamp = now }, Left, "claim shop/data is being deleted"},
-		"a claim with another volume":         {func(s *scene) { s.pending().Spec.VolumeName = "pvc-2" }, Left, "has another volume, PV pvc-2"},
-		"a claim that must not get it":        {func(s *scene) { s.pending().Spec.Selector = &metav1.LabelSelector{} }, Left, "selector"},
+		"the node's clock was behind":       {func(s *scene) { s.v.Created, s.v.ClaimCreated = created.AddDate(-9, 0, 0), created }, Made, "create+PV"},
+		"the same second":                   {func(s *scene) { s.f.Namespace = namespace("shop", created) }, Made, "create+PV"},
+		"made again, and another's cluster": {func(s *scene) { s.f.Namespace = namespace("shop", created.Add(1)); s.v.Cluster = "x" }, Left, "--from-cluster"},
+		"a PV of another volume":            {func(s *scene) { s.pv().Spec.CSI.VolumeHandle = "pvc-2" }, Left, "another volume"},
+		"a PV of another pool":              {func(s *scene) { s.pv().Annotations[contract.AnnPool] = "pool-2" }, Left, "another volume"},
+		"a PV that goes":                    {func(s *scene) { s.pv().DeletionTimestamp = now }, Left, "being deleted"},
+		"a Released PV":                     {func(s *scene) { s.pv().Status.Phase = corev1.VolumeReleased }, Left, "kubectl patch pv pvc-1"},
+		"a Released PV, and a claim":        {func(s *scene) { s.pv().Status.Phase = corev1.VolumeReleased; s.pending() }, Left, "kubectl patch pv pvc-1"},
+		"a PV without claimRef":             {func(s *scene) { s.pv().Spec.ClaimRef = nil }, Left, "names no claim"},
+		"a PV for another claim":            {func(s *scene) { s.pv().Spec.ClaimRef.Name = "other" }, Left, "is for claim shop/other"},
+		"a PV for a claim that is gone":     {func(s *scene) { s.pv().Spec.ClaimRef.UID = "gone" }, Left, "which is gone"},
+		"a PV for a claim of the name":      {func(s *scene) { s.pv().Spec.ClaimRef.UID = "gone"; s.pending() }, Left, "which is gone"},
+		"a claim that goes":                 {func(s *scene) { s.pending().DeletionTimestamp = now }, Left, "claim shop/data is being deleted"},
+		"a claim with another volume":       {func(s *scene) { s.pending().Spec.VolumeName = "pvc-2" }, Left, "has another volume, PV pvc-2"},
+		"a claim that must not get it":      {func(s *scene) { s.pending().Spec.Selector = &metav1.LabelSelector{} }, Left, "selector"},
+		"a Released PV of another claim": {func(s *scene) {
+			s.pv().Status.Phase = corev1.VolumeReleased
+			s.f.PV.Spec.ClaimRef.Namespace = "b"
+		}, Left, "exists and is for claim b/data"},
+		"a Released PV, and another namespace": {func(s *scene) {
+			s.pv().Status.Phase = corev1.VolumeReleased
+			s.f.Namespace, s.o.ToNamespace = namespace("b", created), "b"
+		}, Left, "exists and is for claim shop/data"},
 		"kept: both are gone":                 {func(s *scene) { s.kept() }, Made, "create+PV"},
 		"kept: a StatefulSet's claim waits":   {func(s *scene) { s.kept(); s.pending() }, Made, "name volume+PV"},
 		"kept: its own PV is Bound":           {func(s *scene) { s.kept(); s.bound() }, Made, "+"},

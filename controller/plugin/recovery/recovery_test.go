@@ -279,6 +279,15 @@ func TestRecoverNames(t *testing.T) {
 			t.Errorf("%s: %+v", v.PVName, v.Finding)
 		}
 	}
+	// The disk of node-01 was copied, its pool's UUID too, and the copy is in node-02.
+	l = newLost(t, 1)
+	copied := agents.Planned{Agent: l.plan.Agent, Plan: recovery.Plan{Pools: l.plan.Pools, Volumes: []recovery.Volume{planned("pvc-0", "data-0")}}}
+	copied.Agent.Node, copied.Volumes[0].Objects.PV.Labels[contract.LabelNode] = "node-02", "node-02"
+	all, err = l.Decide(t.Context(), []agents.Planned{l.plan, copied})
+	l.must(err)
+	if len(all) != 2 || all[0].Verdict != recovery.Left || all[1].Verdict != recovery.Left || !strings.Contains(all[1].Why, "on node node-01 is of") {
+		t.Errorf("a copy of the pool: %d volumes, %+v", len(all), all[0].Finding)
+	}
 	deleted := planned("pvc-9", "data-9").Objects.PV
 	deleted.Spec.ClaimRef.UID, deleted.Status.Phase = "x", corev1.VolumeBound
 	elsewhere := planned("pvc-8", "data-8").Objects.PV

@@ -71,14 +71,16 @@ func (r *Recovery) Decide(ctx context.Context, plans []agents.Planned) ([]*Volum
 		return nil, err
 	}
 	var all []*Volume
-	known := map[string]bool{} // pools and volumes, as of an agent that is being replaced
+	known := map[string]bool{}  // pools and volumes
+	listed := map[string]bool{} // the same of each node: an agent that is being replaced has them again
 	for _, p := range plans {
 		for _, v := range p.Volumes {
 			key := v.PoolUUID + "/" + v.Name
-			if r.Namespace != "" && v.Namespace != r.Namespace || v.Name != "" && known[key] {
+			here := p.Agent.Node + "/" + key
+			if r.Namespace != "" && v.Namespace != r.Namespace || v.Name != "" && listed[here] {
 				continue
 			}
-			known[key] = true
+			known[key], listed[here] = true, true
 			it := &Volume{Node: p.Agent.Node, Volume: v, agent: p.Agent}
 			it.Finding = r.decide(ctx, s, it)
 			if it.Verdict != recovery.Made {
