@@ -205,7 +205,7 @@ func ofPV(v Volume, f Facts, o Options) string {
 		return fmt.Sprintf("PV %s is being deleted", pv.Name)
 	case ref != nil && (ref.Namespace != o.Target(v) || ref.Name != v.Claim):
 		return fmt.Sprintf("PV %s exists and is for claim %s/%s", pv.Name, ref.Namespace, ref.Name)
-	case contract.Released(pv): // after the claim's name: the command gives the volume to whoever has that now
+	case contract.Released(pv): // compared with the record above: the command gives the volume to a claim by name
 		return fmt.Sprintf("PV %s is %s, and its claim was another: to use it, kubectl patch pv %s -p "+
 			`'{"spec":{"persistentVolumeReclaimPolicy":"Retain","claimRef":{"uid":null,"resourceVersion":null}}}'`+
 			", and recover again (docs/operations.md, Apply saved PVs again)", pv.Name, pv.Status.Phase, pv.Name)
