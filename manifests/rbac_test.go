@@ -20,7 +20,7 @@ var loopRules = map[string]string{
 	"/persistentvolumeclaims/status": "patch",
 	"storage.k8s.io/storageclasses":  "list watch",
 	"/nodes":                         "get",
-	"/namespaces kube-system":        "get",
+	"/namespaces":                    "get",
 	"/events":                        "get create patch",
 }
 

@@ -42,7 +42,7 @@ func audited(t *testing.T) (*harness.Env, string) {
 }
 
 // named are the resources of which the rules have names.
-var named = []string{"namespaces", "csidrivers", "daemonsets"}
+var named = []string{"csidrivers", "daemonsets"}
 
 // asked is what an account asked for, as "verb group/resource", with a name where the rules have
 // one.

@@ -34,7 +34,7 @@ type Rule struct {
 }
 
 // Provisioner returns what an agent that serves claims needs in the whole cluster, besides get nodes,
-// without which it does not start, and Count. It equals the ClusterRole of manifests/legacy.
+// without which it does not start, Namespaces and Count. It equals the ClusterRole of manifests/legacy.
 func Provisioner() []Rule {
 	return []Rule{
 		{"", "persistentvolumes", "", "get list watch create patch delete"},
@@ -62,6 +62,10 @@ func Driver() (cluster, namespace []Rule) {
 // Count returns what lets an agent count the agents of its DaemonSet, which has that name. It is in
 // the roles of every form, and no agent waits for it.
 func Count(daemonSet string) Rule { return Rule{"apps", "daemonsets", daemonSet, "list"} }
+
+// Namespaces returns what lets an agent record the UID of a claim's namespace. It is in the roles of every
+// form with a provisioner, and no agent waits for it.
+func Namespaces() Rule { return Rule{"", "namespaces", "", "get"} }
 
 // Sidecar returns what the standard provisioner sidecar needs, which serves the claims of a driver
 // beside the agent. They equal the roles of manifests/csi-sidecars.
@@ -101,8 +105,10 @@ var without = map[Permission]string{
 	patchClaims:                           "claims that do not fit are not given back to the scheduler",
 	updateClaims:                          "the same",
 	"get namespaces kube-system":          "the cluster's identity is unknown, so orphans are not removed",
-	"get nodes":                           "the agent does not start",
-	"get csinodes":                        "a driver whose registration is lost is not registered again",
+	"get namespaces": "a namespace that was made again is told apart by its time alone, so recover and undelete " +
+		"may leave a volume, or plan it for another tenant",
+	"get nodes":    "the agent does not start",
+	"get csinodes": "a driver whose registration is lost is not registered again",
 	"get csidrivers " + contract.CSIProvisioner: "a CSIDriver that is deleted is not reported",
 	"get events":    "several agents write the event of a claim that names no node",
 	"create events": "refusals are logged only",

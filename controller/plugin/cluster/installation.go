@@ -143,7 +143,8 @@ func rules(a Agent) (everywhere, here []permissions.Rule) {
 	case a.Sidecar:
 		return permissions.Sidecar()
 	}
-	everywhere = append(permissions.Provisioner(), permissions.Rule{Resource: "nodes", Verbs: "get"})
+	everywhere = append(permissions.Provisioner(), permissions.Rule{Resource: "nodes", Verbs: "get"},
+		permissions.Namespaces())
 	if a.IsDriver() {
 		more, namespaced := permissions.Driver()
 		return append(everywhere, more...), namespaced

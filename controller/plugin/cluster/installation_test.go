@@ -117,7 +117,7 @@ func TestAccounts(t *testing.T) {
 	beside := Agent{Namespace: "hpp", ServiceAccount: "s", Container: "c", Driver: "d", Sidecar: true, Process: NodeAgent}
 	disks := Agent{Namespace: "hpp", ServiceAccount: "d", Container: "c", Process: DiskAgent}
 	all := Reader{Client: client}.Accounts(t.Context(), []Agent{driver, driver, beside, disks})
-	if len(all) != 3 || len(reviews) != 3 || reviews["system:serviceaccount:hpp:s"] != 22 || reviews["system:serviceaccount:hpp:a"] != 29 {
+	if len(all) != 3 || len(reviews) != 3 || reviews["system:serviceaccount:hpp:s"] != 22 || reviews["system:serviceaccount:hpp:a"] != 30 {
 		t.Fatalf("accounts %v, reviews %v", all, reviews)
 	}
 	if got, want := all[0].Missing, "patch persistentvolumes create csistoragecapacities"; len(got) != 2 || string(got[0])+" "+string(got[1]) != want {
