@@ -175,7 +175,32 @@ func claimDeeds(s *harness.Scene, a, b harness.Node, kubeconfig string) {
 		state = `no status but that of a bound claim`
 		grown = `{"status":{"capacity":{"storage":"20Mi"}}}`
 	)
+	copied := func(provisioner string, edit ...func(*claim)) *claim {
+		return s.Create(harness.Claim{Class: "none", Selected: b.Name, Edit: func(c *claim) {
+			metav1.SetMetaDataAnnotation(&c.ObjectMeta, "volume.kubernetes.io/storage-provisioner", provisioner)
+			c.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "source"}
+			for _, e := range edit {
+				e(c)
+			}
+		}})
+	}
+	ourCopy := copied("kubevirt.io.hostpath-provisioner")
 	deeds := []deed{
+		{"take another's copy, and label it", more, editClaim(ourCopy, func(c *claim) { choose(a.Name)(c); c.Labels = map[string]string{"x": "y"} })},
+		{"take another's copy, and mark it", othersNode, editClaim(ourCopy, func(c *claim) {
+			choose(a.Name)(c)
+			c.Annotations["hostpath-provisioner.kubevirt.io/migrated"] = "uid"
+		})},
+		{"give another's copy back", othersNode, editClaim(ourCopy, giveBack)},
+		{"send another's copy on", othersNode, editClaim(ourCopy, choose("node-of-no-one"))},
+		{"take a copy of another provisioner", othersNode, editClaim(copied("example.com/other"), choose(a.Name))},
+		{"take a hostPath copy", othersNode, editClaim(copied("kubevirt.io/hostpath-provisioner"), choose(a.Name))},
+		{"take a copy that is bound", othersNode, editClaim(copied("kubevirt.io.hostpath-provisioner", bound), choose(a.Name))},
+		{"take a copy, and say whose it is", othersNode, editClaim(copied("example.com/other"), func(c *claim) {
+			choose(a.Name)(c)
+			c.Annotations["volume.kubernetes.io/storage-provisioner"] = "kubevirt.io.hostpath-provisioner"
+		})},
+		{"choose for a copy", "", editClaim(ourCopy, choose(a.Name))},
 		{"give back", "", editClaim(mine, giveBack)},
 		{"migrate", "", editClaim(annotated, func(c *claim) { c.Annotations["hostpath-provisioner.kubevirt.io/migrated"] = "uid" })},
 		{"choose", "", editClaim(ours, choose(a.Name))},

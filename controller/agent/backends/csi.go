@@ -28,7 +28,7 @@ func CSI(node Node, driver string, pools *volume.Pools) *Backend {
 }
 
 func (c csiDriver) Check(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) error {
-	if err := contract.CheckSupported(claim, contract.CSIModes); err != nil {
+	if err := contract.CheckCSI(claim); err != nil {
 		return err
 	}
 	if _, err := contract.ParametersOf(sc); err != nil {
@@ -60,9 +60,9 @@ func (c csiDriver) Missing(sc *storagev1.StorageClass) string {
 }
 
 // GivesBack returns a claim that another node may be able to serve. If another agent
-// of this node has the pool, that agent answers.
-func (c csiDriver) GivesBack(_ *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass, w Why) bool {
-	return w.Temporary && contract.Delayed(sc)
+// of this node has the pool, that agent answers. No other node can make a copy of a volume of this one.
+func (c csiDriver) GivesBack(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass, w Why) bool {
+	return w.Temporary && contract.Delayed(sc) && !contract.Copies(claim, sc)
 }
 
 func (c csiDriver) NewPV(m Made) *corev1.PersistentVolume {

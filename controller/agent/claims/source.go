@@ -29,7 +29,7 @@ func (r *unservedRecorder) checkSource(ctx context.Context, p *pendingClaim) ans
 // uncopied returns why no agent copies the source of the claim, "" if that of the source's node does.
 func (r *unservedRecorder) uncopied(ctx context.Context, p *pendingClaim) (why string, err error) {
 	if p.source.Namespace != p.ref.Namespace {
-		return OtherNamespace(p.source), nil
+		return contract.CheckCSI(p.claim()).Error(), nil
 	}
 	source, err := live.NamedClaim(ctx, r.client, p.source.Namespace, p.source.Name)
 	switch {
@@ -65,10 +65,9 @@ func (r *unservedRecorder) uncopied(ctx context.Context, p *pendingClaim) (why s
 	return "", nil
 }
 
-// OtherNamespace returns the message about a claim whose source is in another namespace.
-func OtherNamespace(source contract.Named) string {
-	return fmt.Sprintf("the source of this claim is in namespace %q: a volume is copied only within its namespace; create "+
-		"the claim there, or copy the data yourself", source.Namespace)
+// claim returns a claim that has only the source of p.
+func (p *pendingClaim) claim() *corev1.PersistentVolumeClaim {
+	return heldClaim{namespace: p.ref.Namespace, name: p.ref.Name, class: p.class, source: p.source}.claim(p.ref.UID)
 }
 
 // NotOfDriver returns the message about a claim whose source has a volume that the driver cannot copy.

@@ -57,6 +57,7 @@ type Controller struct {
 	deletions    *deletionProgress
 	held         *claims.Patience       // claims whose pool another agent of this node has
 	saving       *saving                // PVs that are sent again
+	copies       *copies                // claims whose volumes are copies
 	refusals     *prometheus.CounterVec // by reason
 	notedNoQuota sync.Map               // names of the pools for which noteNoQuota had an event
 }
@@ -73,7 +74,7 @@ func New(c Config) (*Controller, error) {
 		c.Hold = func(string) error { return nil }
 	}
 	return &Controller{Config: c, deletions: newDeletionProgress(), held: claims.NewPatience(),
-		saving: newSaving(), refusals: newRefusals()}, nil
+		saving: newSaving(), copies: newCopies(), refusals: newRefusals()}, nil
 }
 
 func (c *Config) check() error {

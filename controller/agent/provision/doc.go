@@ -5,6 +5,8 @@
 //	library.go      builds the library, and what it may do to the informers' stores
 //	provisioner.go  what the library calls to create a volume
 //	place.go        the pool and the directory of a claim's volume
+//	copy.go         makes volumes as copies of those of other claims
+//	source.go       what is copied
 //	refuse.go       why a claim is not served, as an event
 //	delete.go       what the library calls to delete a volume, and how far each deletion is
 //	client.go       how the library saves and deletes PVs

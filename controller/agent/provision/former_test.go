@@ -85,7 +85,7 @@ func TestVolumeInFormerPool(t *testing.T) {
 				}
 			}
 			for range 2 {
-				if r := c.refusalOf(c.Backends.Named(o.StorageClass.Provisioner), o.PVC, o.StorageClass); r != nil {
+				if r := c.refusalOf(t.Context(), c.Backends.Named(o.StorageClass.Provisioner), o.PVC, o.StorageClass); r != nil {
 					t.Fatalf("%s, ready %v: %+v", what, ready, r)
 				}
 				pv, _, err := c.Provision(t.Context(), o)

@@ -44,7 +44,7 @@ func TestPoolOfAnAgentThatServesOtherClasses(t *testing.T) {
 	sc.Provisioner = contract.LocalPathProvisioner
 	synctest.Test(t, func(t *testing.T) {
 		for minute, silent := range []bool{true, true, false, false} {
-			if r := c.refusalOf(b, claim, sc); r == nil || r.silent != silent {
+			if r := c.refusalOf(t.Context(), b, claim, sc); r == nil || r.silent != silent {
 				t.Errorf("after %d minutes: %+v, want silent %v", minute, r, silent)
 			}
 			time.Sleep(time.Minute)

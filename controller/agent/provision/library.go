@@ -37,6 +37,9 @@ func (c *Controller) Library(ctx context.Context, local cache.SharedIndexInforme
 	if err != nil {
 		return nil, fmt.Errorf("watch PVs: %w", err)
 	}
+	if err := c.endCopies(ctx, local); err != nil {
+		return nil, fmt.Errorf("watch claims: %w", err)
+	}
 	var names []string
 	for _, b := range c.Backends.All {
 		names = append(names, b.Provisioner)
@@ -135,7 +138,8 @@ func newRefusals() *prometheus.CounterVec {
 		Help: "Number of times that a claim of this node was refused, by reason.",
 	}, []string{"reason"})
 	for _, reason := range []string{
-		refusedUnsupported, refusedNoPool, refusedNotReady, refusedWaiting, refusedSpace, refusedRoom, refusedQuota, refusedVolume,
+		refusedUnsupported, refusedNoPool, refusedNotReady, refusedWaiting, refusedSpace, refusedRoom, refusedQuota, refusedSource,
+		refusedVolume,
 		claims.TopicUnserved,
 	} {
 		refusals.WithLabelValues(reason) // so that the first refusal is an increase

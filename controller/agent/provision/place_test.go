@@ -69,7 +69,7 @@ func TestPlaceOf(t *testing.T) {
 	want("a path in the class", named, legacy, false)
 	named.Parameters["nodePath"] = "/elsewhere"
 	want("another path in the class", named, nil, false)
-	if r := c.refusalOf(b, claim, named); r == nil || r.reason != refusedNoPool {
+	if r := c.refusalOf(t.Context(), b, claim, named); r == nil || r.reason != refusedNoPool {
 		t.Errorf("another path in the class: %+v", r)
 	}
 

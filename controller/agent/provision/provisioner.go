@@ -47,7 +47,10 @@ func (c *Controller) ShouldProvision(ctx context.Context, claim *corev1.Persiste
 	if b == nil {
 		return false
 	}
-	r := c.refusalOf(b, claim, sc)
+	if contract.Copies(claim, sc) {
+		return c.shouldCopy(ctx, b, claim, sc)
+	}
+	r := c.refusalOf(ctx, b, claim, sc)
 	if r == nil {
 		return true
 	}
@@ -67,11 +70,11 @@ func (c *Controller) Provision(ctx context.Context,
 	if b == nil {
 		return nil, lib.ProvisioningFinished, fmt.Errorf("the provisioner %q is not served here", o.StorageClass.Provisioner)
 	}
-	pool, v, r := c.create(b, o)
+	pool, v, r := c.create(ctx, b, o)
 	if r != nil && r.conflict {
 		pool, v, r = c.createAnew(ctx, b, o, r)
 	}
-	if r != nil && r.reason == refusedRoom {
+	if r != nil && (r.reason == refusedRoom || r.temporary && contract.Copies(o.PVC, o.StorageClass)) {
 		c.refuse(ctx, o.PVC, r) // tried again after each purge; the library would wait for longer and longer
 		return nil, lib.ProvisioningFinished, &lib.IgnoredError{Reason: r.message}
 	}
@@ -96,13 +99,17 @@ func (c *Controller) Provision(ctx context.Context,
 	return c.describe(b, o, pool, v)
 }
 
-func (c *Controller) create(b *backends.Backend, o lib.ProvisionOptions) (*volume.Pool, volume.Volume, *refusal) {
+func (c *Controller) create(ctx context.Context, b *backends.Backend, o lib.ProvisionOptions) (*volume.Pool, volume.Volume, *refusal) {
 	at, r := c.placeOf(b, o.PVC, o.StorageClass)
 	if r != nil {
 		return nil, volume.Volume{}, r
 	}
 	at.spec.PV, at.spec.Cluster = o.PVName, c.Info.Cluster()
 	at.spec.ReclaimPolicy = string(contract.ReclaimPolicy(c.ReclaimPolicy, o.StorageClass))
+	if contract.Copies(o.PVC, o.StorageClass) {
+		v, r := c.makeCopy(ctx, at, o.PVC, o.StorageClass)
+		return at.pool, v, r
+	}
 	v, err := c.Pools.Create(at.pool, at.spec)
 	if err != nil {
 		return nil, volume.Volume{}, c.refusalFor(at.pool, err)
@@ -123,10 +130,10 @@ func (c *Controller) createAnew(ctx context.Context, b *backends.Backend, o lib.
 		r.message = fmt.Sprintf("%s; %v", r.message, err)
 		return nil, v, r
 	}
-	if r := c.refusalOf(b, o.PVC, o.StorageClass); r != nil {
+	if r := c.refusalOf(ctx, b, o.PVC, o.StorageClass); r != nil {
 		return nil, v, r
 	}
-	return c.create(b, o)
+	return c.create(ctx, b, o)
 }
 
 // hostnameAge is how old the hostname of a new PV may be: a tool may change the label of a Node,

@@ -281,7 +281,7 @@ func TestGivesBack(t *testing.T) {
 func TestRefusalOf(t *testing.T) {
 	c := examiner(t)
 	s := c.Backends.Named(contract.CSIProvisioner)
-	refusal := func(o lib.ProvisionOptions) *refusal { return c.refusalOf(s, o.PVC, o.StorageClass) }
+	refusal := func(o lib.ProvisionOptions) *refusal { return c.refusalOf(t.Context(), s, o.PVC, o.StorageClass) }
 	fits, big, absent := options("csi-fast", "1Mi"), options("csi-fast", "1Ei"), options("csi", "1Mi")
 	absent.StorageClass.Parameters = map[string]string{contract.StoragePool: "slow"}
 	if r := refusal(fits); r != nil {

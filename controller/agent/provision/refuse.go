@@ -29,6 +29,7 @@ const (
 	refusedSpace       = "space"       // the only one that another node may not have
 	refusedRoom        = "room"        // the agent removes kept volumes, and then serves the claim
 	refusedQuota       = "quota"       // the class requires quotas
+	refusedSource      = "source"      // what is to be copied
 	refusedVolume      = "volume"      // the name is taken, or the volume cannot be created
 )
 
@@ -58,16 +59,16 @@ func (r *refusal) why() backends.Why {
 
 // refusalOf returns why the claim cannot be served now, nil if it can. A refusal because another
 // agent has the pool is silent for two minutes: a claim that waits longer is not that agent's.
-func (c *Controller) refusalOf(b *backends.Backend, claim *corev1.PersistentVolumeClaim,
+func (c *Controller) refusalOf(ctx context.Context, b *backends.Backend, claim *corev1.PersistentVolumeClaim,
 	sc *storagev1.StorageClass) *refusal {
-	r := c.refusalNow(b, claim, sc)
+	r := c.refusalNow(ctx, b, claim, sc)
 	if r != nil && r.silent && r.reason == refusedNotReady && c.held.Ends(claim.UID) {
 		r.silent = false
 	}
 	return r
 }
 
-func (c *Controller) refusalNow(b *backends.Backend, claim *corev1.PersistentVolumeClaim,
+func (c *Controller) refusalNow(ctx context.Context, b *backends.Backend, claim *corev1.PersistentVolumeClaim,
 	sc *storagev1.StorageClass) *refusal {
 	if err := cmp.Or(b.Check(claim, sc), c.checkRetention(sc)); err != nil {
 		return &refusal{reason: refusedUnsupported, message: err.Error()}
@@ -78,6 +79,11 @@ func (c *Controller) refusalNow(b *backends.Backend, claim *corev1.PersistentVol
 	}
 	if err := c.Hold(sc.Provisioner); err != nil {
 		return &refusal{reason: refusedWaiting, temporary: true, silent: errors.Is(err, ErrNotKnown), message: err.Error()}
+	}
+	if contract.Copies(claim, sc) {
+		if r := c.refusalOfCopy(ctx, at, claim, sc); r != nil {
+			return r
+		}
 	}
 	space, err := at.pool.Space()
 	if err == nil {

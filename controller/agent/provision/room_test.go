@@ -74,7 +74,7 @@ func TestRoomIsMade(t *testing.T) {
 		if className == "csi" && !c.Backends.Fit(o.StorageClass, 1<<20).Fits {
 			t.Error("the node does not count as one where the claim fits")
 		}
-		if r := c.refusalOf(b, o.PVC, o.StorageClass); r != nil {
+		if r := c.refusalOf(t.Context(), b, o.PVC, o.StorageClass); r != nil {
 			t.Fatalf("%s: refused before the pool was asked: %+v", className, r)
 		}
 		_, state, err := c.Provision(t.Context(), o)
@@ -103,7 +103,7 @@ func TestRoomIsMade(t *testing.T) {
 func TestNoRoomIsMadeInVain(t *testing.T) {
 	c, _ := full(t)
 	o := options("csi", "2Mi")
-	if r := c.refusalOf(c.Backends.Named(o.StorageClass.Provisioner), o.PVC, o.StorageClass); r == nil || r.reason != refusedSpace {
+	if r := c.refusalOf(t.Context(), c.Backends.Named(o.StorageClass.Provisioner), o.PVC, o.StorageClass); r == nil || r.reason != refusedSpace {
 		t.Errorf("%+v", r)
 	}
 	_, state, err := c.Provision(t.Context(), o)
@@ -129,7 +129,7 @@ func TestRetentionOfClass(t *testing.T) {
 			sc := *o.StorageClass
 			sc.Parameters = map[string]string{contract.RetentionParameter: text}
 			o.StorageClass = &sc
-			r := c.refusalOf(c.Backends.Named(sc.Provisioner), o.PVC, &sc)
+			r := c.refusalOf(t.Context(), c.Backends.Named(sc.Provisioner), o.PVC, &sc)
 			if (r != nil) != want.refused || r != nil && (r.reason != refusedUnsupported || !strings.Contains(r.message, "at most 1h0m0s (--trash-retention-max)")) {
 				t.Errorf("%s, %s: %+v", className, text, r)
 			}

@@ -44,7 +44,7 @@ func TestSameDirectoryTwice(t *testing.T) {
 	dialects, _ := contract.ParseCompat("local-path")
 	b := backends.HostPath(nil, backends.Served{Dialect: dialects[0], Pools: pools.All(), Paths: func(string) ([]string, error) { return []string{link}, nil }})
 	claim, sc := classtest.Claim(testUID, "wait", ""), classtest.Class("wait")
-	r := c.refusalOf(b, claim, sc)
+	r := c.refusalOf(t.Context(), b, claim, sc)
 	if r == nil || r.silent || !r.temporary || !strings.Contains(r.message, "is that of pool "+a+" in "+a) {
 		t.Errorf("%+v", r)
 	}

@@ -67,10 +67,42 @@ func NamesNode(claim *corev1.PersistentVolumeClaim) bool {
 // PVName returns the name that the provisioner library gives to the claim's PV.
 func PVName(claim *corev1.PersistentVolumeClaim) string { return "pvc-" + string(claim.UID) }
 
+// CheckCSI is CheckSupported for a class of the CSI driver, whose volumes may be copies of others.
+func CheckCSI(claim *corev1.PersistentVolumeClaim) error {
+	source, copies := CopiedClaim(claim)
+	if !copies {
+		return CheckSupported(claim, CSIModes)
+	}
+	if source.Namespace != claim.Namespace {
+		return fmt.Errorf("the source of this claim is in namespace %q: a volume is copied only within its namespace; create "+
+			"the claim there, or copy the data yourself", source.Namespace)
+	}
+	return checkDirectory(claim, CSIModes)
+}
+
 // CheckSupported returns nil if an empty directory on one node satisfies the claim
 // in one of the access modes. Otherwise the error names the field, its value and
 // the values that are supported; a retry does not change the result.
 func CheckSupported(claim *corev1.PersistentVolumeClaim, modes []corev1.PersistentVolumeAccessMode) error {
+	if err := checkDirectory(claim, modes); err != nil {
+		return err
+	}
+	s := source(claim)
+	if s == nil {
+		return nil
+	}
+	if _, copies := CopiedClaim(claim); copies {
+		return fmt.Errorf("dataSource %s %q is not supported by class %q, whose new volumes are empty: its agents lack the "+
+			"capabilities that keep all attributes of files, do not see the pods that use the source, and enforce no quotas; "+
+			"use claims of provisioner %s for both, or remove spec.dataSource and copy the data in", s.Kind, s.Name, Of(claim),
+			CSIProvisioner)
+	}
+	return fmt.Errorf("dataSource %s %q is not supported: new volumes are empty; remove spec.dataSource and copy the "+
+		"data in", s.Kind, s.Name)
+}
+
+// checkDirectory is CheckSupported without the data source.
+func checkDirectory(claim *corev1.PersistentVolumeClaim, modes []corev1.PersistentVolumeAccessMode) error {
 	if mode := claim.Spec.VolumeMode; mode != nil && *mode != corev1.PersistentVolumeFilesystem {
 		return fmt.Errorf("volumeMode %s is not supported: volumes are directories; use volumeMode Filesystem", *mode)
 	}
@@ -88,10 +120,6 @@ func CheckSupported(claim *corev1.PersistentVolumeClaim, modes []corev1.Persiste
 	if claim.Spec.Selector != nil {
 		return fmt.Errorf("spec.selector is not supported: it matches existing volumes only; " +
 			"remove it, or name an existing PV in spec.volumeName")
-	}
-	if s := source(claim); s != nil {
-		return fmt.Errorf("dataSource %s %q is not supported: new volumes are empty; remove spec.dataSource and copy the "+
-			"data in", s.Kind, s.Name)
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func TestCheckSupported(t *testing.T) {
 		"selector":         {func(c *corev1.PersistentVolumeClaim) { c.Spec.Selector = &metav1.LabelSelector{} }, "spec.selector is not supported"},
 		"clone": {func(c *corev1.PersistentVolumeClaim) {
 			c.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "other"}
-		}, "new volumes are empty"},
+		}, "whose new volumes are empty"},
 		"populator": {func(c *corev1.PersistentVolumeClaim) {
 			c.Spec.DataSourceRef = &corev1.TypedObjectReference{Kind: "Backup", Name: "other"}
 		}, `dataSource Backup "other"`},

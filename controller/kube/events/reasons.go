@@ -5,6 +5,8 @@ import "slices"
 // Reasons of events. Each has a row in Reasons, from which docs/reference/events.md is generated.
 const (
 	AnnotationIgnored       = "AnnotationIgnored"
+	CopyIncomplete          = "CopyIncomplete"
+	Copying                 = "Copying"
 	ConfigurationChanged    = "ConfigurationChanged"
 	ConfigurationRefused    = "ConfigurationRefused"
 	DriverMissing           = "DriverMissing"
@@ -99,6 +101,13 @@ var reasons = []Reason{
 	{Name: QuotaNotEnforced, Type: "Warning", Object: "claim",
 		When:   "the pool enforces no quota on the volume, and its class does not require one",
 		Action: "none if this is intended; otherwise see [quotas.md](../quotas.md)"},
+	{Name: Copying, Type: "Normal", Object: "claim",
+		When: "the agent copies the volume of the claim's source; again after ten minutes, and then each hour. Also if it " +
+			"chose its own node for the claim, in place of the scheduler's, because that node has the source",
+		Action: "none; if the pod of the claim then waits, it cannot run on that node"},
+	{Name: CopyIncomplete, Type: "Warning", Object: "claim",
+		When:   "the copy lacks something that the source has, such as device nodes",
+		Action: "none if the copy is good without what the message names; otherwise copy that yourself"},
 	{Name: VolumeResizeSuccessful, Type: "Normal", Object: "claim",
 		When: "the volume has the larger size that the claim requests"},
 	{Name: VolumeResizeFailed, Type: "Warning", Object: "claim",

@@ -53,9 +53,26 @@ func note(ctx context.Context, recorder *events.Recorder, claim *corev1.Persiste
 // to update claims and not to patch them: Unchoose then reads the claim and updates it.
 func Unchoose(ctx context.Context, client kubernetes.Interface,
 	claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
+	return choose(ctx, client, claim, "")
+}
+
+// Choose replaces the scheduler's choice of a node, as Unchoose removes it: the scheduler keeps to the
+// node that it finds.
+func Choose(ctx context.Context, client kubernetes.Interface, claim *corev1.PersistentVolumeClaim, node string) error {
+	_, err := choose(ctx, client, claim, node)
+	return err
+}
+
+// choose writes the node that is chosen; "" removes the choice.
+func choose(ctx context.Context, client kubernetes.Interface, claim *corev1.PersistentVolumeClaim,
+	node string) (*corev1.PersistentVolumeClaim, error) {
+	var value any // nil removes an annotation
+	if node != "" {
+		value = node
+	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": claim.UID, "resourceVersion": claim.ResourceVersion,
-		"annotations": map[string]any{contract.AnnSelectedNode: nil},
+		"annotations": map[string]any{contract.AnnSelectedNode: value},
 	}})
 	if err != nil {
 		return nil, err
@@ -73,7 +90,9 @@ func Unchoose(ctx context.Context, client kubernetes.Interface,
 		return nil, apierrors.NewConflict(corev1.Resource("persistentvolumeclaims"), claim.Name,
 			fmt.Errorf("the claim was changed since version %s", claim.ResourceVersion))
 	}
-	delete(now.Annotations, contract.AnnSelectedNode)
+	if delete(now.Annotations, contract.AnnSelectedNode); node != "" {
+		metav1.SetMetaDataAnnotation(&now.ObjectMeta, contract.AnnSelectedNode, node)
+	}
 	return api.Update(ctx, now, metav1.UpdateOptions{})
 }
 

@@ -143,12 +143,16 @@ type place struct {
 }
 
 // placeOf returns the place of a claim of the class. ok is false if the claim waits for no agent:
-// it is bound, deleted, or of another provisioner or populator.
+// it is bound, deleted, or of another provisioner or populator; or if agents alone know its node, which
+// has the source of its copy.
 func placeOf(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) (p place, ok bool) {
 	if claim.Spec.VolumeName != "" || claim.DeletionTimestamp != nil || contract.Populated(claim) {
 		return place{}, false
 	}
 	if sc.Provisioner != contract.HostPathProvisioner && sc.Provisioner != contract.CSIProvisioner {
+		return place{}, false
+	}
+	if contract.Copies(claim, sc) { // the node of its source serves it, whatever node the scheduler chose
 		return place{}, false
 	}
 	node, by := contract.NodeOf(claim, sc)

@@ -225,7 +225,7 @@ func claims(f *Facts) []finding {
 		object := "claim " + claim.Namespace + "/" + claim.Name
 		switch fix := fmt.Sprintf("kubectl -n %s annotate pvc %s %s-", claim.Namespace, claim.Name, by); {
 		case node == "" && contract.Delayed(class): // it waits for a pod
-		case node != "" && f.Nodes.Known() && f.node(node) == nil:
+		case node != "" && f.Nodes.Known() && f.node(node) == nil && !contract.Copies(claim, class):
 			all = append(all, finding{Critical, object, "its annotation " + by + " names node " + node +
 				", which does not exist", fix})
 		case f.Now.Sub(claim.CreationTimestamp.Time) > late:
