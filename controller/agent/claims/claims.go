@@ -155,6 +155,10 @@ func (c *Claims) SourceChanged(namespace, name string) {
 	c.filter.sourceChanged(contract.Named{Namespace: namespace, Name: name})
 }
 
+// CopiesIn returns the claims of a namespace that wait for the scheduler, and for a copy of another claim's
+// volume that another node makes.
+func (c *Claims) CopiesIn(namespace string) []Copy { return c.filter.copiesIn(namespace) }
+
 // prepare returns a slim copy of a local claim for the provisioner library, with the annotations
 // that the library waits for.
 //

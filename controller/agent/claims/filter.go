@@ -185,9 +185,11 @@ func (f *filter) apply(e watch.Event) (watch.Event, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before, known := f.passed[claim.UID]
+	former := f.held[claim.UID]
 	delete(f.held, claim.UID)
 	delete(f.early, claim.UID)
 	if h, possible := hold(claim); (where == unknown || where == remoteBySource) && possible {
+		h.left = former.moved(h, f.placer.node)
 		f.held[claim.UID] = h
 	}
 	switch {

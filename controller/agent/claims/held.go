@@ -28,6 +28,7 @@ type heldClaim struct {
 	volume          string         // the PV that the claim names, "" for none
 	bytes           int64          // requested
 	source          contract.Named // the claim whose volume is copied, if any
+	left            bool           // chosen was this node before, and is another one now
 }
 
 // hold returns the heldClaim of a claim, and false if no class can have such a name.
@@ -65,6 +66,7 @@ func (h heldClaim) claim(uid types.UID) *corev1.PersistentVolumeClaim {
 // changed and the watch will report it.
 func (h heldClaim) matches(claim *corev1.PersistentVolumeClaim) bool {
 	now, _ := hold(claim)
+	now.left = h.left
 	return now == h
 }
 
@@ -121,6 +123,30 @@ func (f *filter) heldFor(meant func(heldClaim) bool) map[types.UID]heldClaim {
 	held := maps.Clone(f.held)
 	maps.DeleteFunc(held, func(_ types.UID, h heldClaim) bool { return !meant(h) })
 	return held
+}
+
+// Copy is a claim that waits for a copy of another claim's volume, which another node makes.
+type Copy struct {
+	UID types.UID
+	// Node is the node that the claim names, "" if the scheduler has yet to choose one.
+	Node string
+	// Left is true if it named this node before.
+	Left bool
+}
+
+// copiesIn returns the held claims of a namespace that wait for a copy, and for the scheduler.
+func (f *filter) copiesIn(namespace string) (all []Copy) {
+	for uid, h := range f.heldFor(func(h heldClaim) bool { return h.namespace == namespace && h.source.Name != "" }) {
+		if c := f.placer.class(h.class); c != nil && contract.Delayed(c) && f.placer.place(h.claim(uid)) == remoteBySource {
+			all = append(all, Copy{uid, h.chosen, h.left})
+		}
+	}
+	return all
+}
+
+// moved reports whether a held claim that named the node, or had left it, names another one now.
+func (h heldClaim) moved(now heldClaim, node string) bool {
+	return now.chosen != "" && now.chosen != node && (h.left || h.chosen == node)
 }
 
 // placeHeld releases a held claim that is not local, unless it waits for its source. It does nothing if

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,6 +110,31 @@ func TestFilterSourceIsBoundMeanwhile(t *testing.T) {
 	}
 	f.source.Add(claim)
 	f.next(watch.Added, "a")
+}
+
+// Copies of a namespace, and whether they named this node before.
+func TestCopiesIn(t *testing.T) {
+	const chosen = contract.AnnSelectedNode
+	f := newFilterTest(t)
+	step := func(what string, claim *corev1.PersistentVolumeClaim, want ...Copy) {
+		t.Helper()
+		f.apply(watch.Event{Type: watch.Modified, Object: claim})
+		if got := f.copiesIn("default"); !slices.Equal(got, want) {
+			t.Errorf("%s: %+v, want %+v", what, got, want)
+		}
+	}
+	step("none chosen", copyOf("data", "a", "csi", ""), Copy{UID: "a"})
+	step("this node", copyOf("data", "a", "csi", "", chosen, "node-01"), Copy{UID: "a", Node: "node-01"})
+	step("moved", copyOf("data", "a", "csi", "", chosen, "node-02"), Copy{UID: "a", Node: "node-02", Left: true})
+	step("changed since", copyOf("data", "a", "csi", "", chosen, "node-02", "x", "y"), Copy{UID: "a", Node: "node-02", Left: true})
+	step("back", copyOf("data", "a", "csi", "", chosen, "node-01"), Copy{UID: "a", Node: "node-01"})
+	step("Immediate", copyOf("data", "a", "csi-now", ""))
+	step("bound", copyOf("data", "a", "csi", "pv-there"))
+	step("empty", classtest.Claim("a", "csi", "", chosen, "node-01"))
+	step("straight to another node", copyOf("data", "b", "csi", "", chosen, "node-02"), Copy{UID: "b", Node: "node-02"})
+	if got := f.copiesIn("other"); len(got) > 0 {
+		t.Errorf("in another namespace: %+v", got)
+	}
 }
 
 // A copy that no agent makes gets one event that says why.

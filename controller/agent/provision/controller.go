@@ -58,6 +58,7 @@ type Controller struct {
 	held         *claims.Patience       // claims whose pool another agent of this node has
 	saving       *saving                // PVs that are sent again
 	copies       *copies                // claims whose volumes are copies
+	empty        *empties               // claims beside them
 	refusals     *prometheus.CounterVec // by reason
 	notedNoQuota sync.Map               // names of the pools for which noteNoQuota had an event
 }
@@ -74,7 +75,7 @@ func New(c Config) (*Controller, error) {
 		c.Hold = func(string) error { return nil }
 	}
 	return &Controller{Config: c, deletions: newDeletionProgress(), held: claims.NewPatience(),
-		saving: newSaving(), copies: newCopies(), refusals: newRefusals()}, nil
+		saving: newSaving(), copies: newCopies(), empty: newEmpties(), refusals: newRefusals()}, nil
 }
 
 func (c *Config) check() error {

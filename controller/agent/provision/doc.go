@@ -7,6 +7,7 @@
 //	place.go        the pool and the directory of a claim's volume
 //	copy.go         makes volumes as copies of those of other claims
 //	source.go       what is copied
+//	empty.go        claims that a pod may use together with a copy
 //	refuse.go       why a claim is not served, as an event
 //	delete.go       what the library calls to delete a volume, and how far each deletion is
 //	client.go       how the library saves and deletes PVs

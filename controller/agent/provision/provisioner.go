@@ -52,7 +52,7 @@ func (c *Controller) ShouldProvision(ctx context.Context, claim *corev1.Persiste
 	}
 	r := c.refusalOf(ctx, b, claim, sc)
 	if r == nil {
-		return true
+		return !c.awaitsCopy(ctx, claim, sc)
 	}
 	if b.GivesBack(claim, sc, r.why()) {
 		// IsEarly: the controller-manager is about to write to the claim, and giving it
