@@ -20,20 +20,23 @@ func TestBlocksOfInstall(t *testing.T) {
 	if len(all) != 3 {
 		t.Fatalf("%d blocks", len(all))
 	}
-	for _, block := range all[:2] { // the image, alone and with a form's URL
-		var k kustomization
-		if err := yaml.UnmarshalStrict([]byte(block), &k); err != nil || len(k.Images) != 1 || k.Images[0].Name != image.Name {
-			t.Errorf("%v: the block sets another image than %s:\n%s", err, image.Name, block)
-		}
-		for _, r := range k.Resources {
-			_, dir, _ := strings.Cut(r, "//manifests/")
-			if dir, _, _ = strings.Cut(dir, "?ref="); len(render(t, dir)) == 0 {
-				t.Errorf("%s names no form", r)
-			}
+	var k kustomization
+	if err := yaml.UnmarshalStrict([]byte(all[0]), &k); err != nil || len(k.Images) != 1 || k.Images[0].Name != image.Name {
+		t.Errorf("%v: the block sets another image than %s:\n%s", err, image.Name, all[0])
+	}
+	for _, r := range k.Resources {
+		_, dir, _ := strings.Cut(r, "//manifests/")
+		if dir, _, _ = strings.Cut(dir, "?ref="); len(render(t, dir)) == 0 {
+			t.Errorf("%s names no form", r)
 		}
 	}
+	// The Secret of a registry.
+	k = kustomization{}
+	if err := yaml.UnmarshalStrict([]byte(all[1]), &k); err != nil || len(k.Patches) != 1 {
+		t.Errorf("%v: %+v", err, k)
+	}
 	// What deletes an overlay of a user's own, in a directory beside it and beside the checkout.
-	var k kustomization
+	k = kustomization{}
 	if err := yaml.UnmarshalStrict([]byte(all[2]), &k); err != nil || len(k.Resources) != 1 || len(k.Components) != 1 {
 		t.Fatalf("%v: %+v", err, k)
 	}

@@ -99,7 +99,7 @@ func TestInstallSetsTheImage(t *testing.T) {
 	}
 	for _, block := range blocks(text, "yaml") {
 		var k kustomization
-		if strings.HasPrefix(block, "images:") {
+		if strings.Contains(block, "\nimages:") {
 			if err := yaml.UnmarshalStrict([]byte(block), &k); err != nil || len(k.Images) != 1 {
 				t.Fatalf("%v: %s", err, block)
 			}

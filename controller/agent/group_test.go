@@ -67,6 +67,7 @@ var goroutines = map[string]string{
 	"csi/interceptor.go":   "a call that its caller left",
 	"csi/kubelet/serve.go": "the socket's file, which Close removes",
 	"monitor/scrape.go":    "reads",
+	"provision/copy.go":    "events of claims; a copy whose claim is gone is ended in memory",
 	"pvs/bind.go":          "ends a queue",
 }
 
