@@ -204,7 +204,7 @@ var situations = map[string]situation{
 		causes: []string{"access mode ReadWriteMany is not supported"}, do: "create the claim again"},
 	"a copy of a claim": {change: func(c *scene.Cluster) {
 		c.Claim("new").Spec.DataSourceRef = &corev1.TypedObjectReference{Kind: "PersistentVolumeClaim", Name: "old"}
-	}, causes: []string{`PersistentVolumeClaim "old" is not supported`}, do: "create the claim again"},
+	}, also: "note: the volume is made as a copy of that of claim old, on the node that has it"},
 	"a populator, no class": {change: func(c *scene.Cluster) { importSource(c); classOf(c, ptr.To("fast")) }, causes: []string{"class fast does not exist"}},
 	"block":                 {change: func(c *scene.Cluster) { c.Claim("new").Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }, causes: []string{"volumeMode Block is not supported"}},
 	"CSI class binds at once": {change: func(c *scene.Cluster) { wait(c); c.Class("local").VolumeBindingMode = nil }, scheduler: "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found",
