@@ -1,0 +1,83 @@
+package nodes
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubevirt.io/hostpath-provisioner/e2e/cluster"
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// Every copy is made on the node of its source, although the scheduler prefers the other one, and its pod
+// runs there without a hand. Every second pod has an empty claim, too.
+func TestClone(t *testing.T) {
+	t.Cleanup(func() {
+		undeployCSI(t)
+		redeploy(t)
+	})
+	csiAlone.deploy(t)
+	s := newScene(t)
+	delayed, immediate := cloneClass(s, storagev1.VolumeBindingWaitForFirstConsumer), cloneClass(s, storagev1.VolumeBindingImmediate)
+	here, other := local.Nodes()[0], local.Nodes()[1]
+	source := s.Create(harness.Claim{Class: delayed})
+	end(s, pod{claim: source.Name, hostname: here.Hostname, script: "echo of the source >/data/file"}.run(s))
+
+	const copies = 20
+	names, pods := make([]string, copies), make([]string, copies)
+	for i := range copies {
+		claim, more := cloneOf(s, source, delayed), ""
+		if i%2 == 1 {
+			more = s.Create(harness.Claim{Class: delayed}).Name
+		}
+		names[i] = claim.Name
+		pods[i] = pod{claim: claim.Name, script: "cat /data/file", change: func(spec *corev1.PodSpec) { prefers(spec, other, more) }}.create(s).Name
+	}
+	for i, name := range pods {
+		p := awaitReady(s, name)
+		if got := output(s, p); p.Spec.NodeName != here.Name || got != "of the source\n" {
+			t.Errorf("copy %d is on %s and has %q; its claim has the events %v", i, p.Spec.NodeName, got, s.Events(claimNamed(s, names[i]).UID))
+		}
+	}
+	// A class that binds at once needs no pod.
+	claim := cloneOf(s, source, immediate)
+	reads(s, csiPath(here, s.Bound(claim).Name, "file"), "of the source\n")
+}
+
+// cloneClass makes a class whose volumes may be copied byte by byte, and returns its name.
+func cloneClass(s *harness.Scene, mode storagev1.VolumeBindingMode) string {
+	s.Helper()
+	api := s.Client.StorageV1().StorageClasses()
+	class, err := api.Create(s.Context(), &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "hostpath-clone-"}, Provisioner: csiDriver, VolumeBindingMode: &mode,
+		Parameters: map[string]string{"storagePool": "local", "copy": "allowed"},
+	}, metav1.CreateOptions{})
+	must(s, "create class", err)
+	s.Cleanup(func() { _ = api.Delete(context.Background(), class.Name, metav1.DeleteOptions{}) })
+	return class.Name
+}
+
+func cloneOf(s *harness.Scene, source *corev1.PersistentVolumeClaim, class string) *corev1.PersistentVolumeClaim {
+	s.Helper()
+	return s.Create(harness.Claim{Class: class, Edit: func(c *corev1.PersistentVolumeClaim) {
+		c.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: source.Name}
+	}})
+}
+
+// prefers has the scheduler prefer that node by far, and adds another claim to the pod, unless it is "".
+func prefers(spec *corev1.PodSpec, n *cluster.Node, more string) {
+	spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 100, Preference: corev1.NodeSelectorTerm{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{n.Hostname}}},
+		}}},
+	}}
+	if more != "" {
+		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: "more", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: more}}})
+		c := &spec.Containers[0]
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "more", MountPath: "/more"})
+	}
+}
