@@ -46,7 +46,7 @@ func TestCSINotOffered(t *testing.T) {
 		}), nil, []string{`spec\.selector`, `spec\.volumeName`}},
 		{"data source", edit(func(c *corev1.PersistentVolumeClaimSpec) {
 			c.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "golden-image"}
-		}), nil, []string{`golden-image`, `remove spec\.dataSource`}},
+		}), nil, []string{`golden-image`, `does not exist: create it`}},
 		{"attributes", edit(func(c *corev1.PersistentVolumeClaimSpec) { c.VolumeAttributesClassName = &attributes }), nil,
 			[]string{`volumeAttributesClassName "gold"`, `without it`}},
 		{"far too big", harness.Claim{Size: "1Ei"}, nil, []string{`\brequested 1152921504606846976\b`, `request less`}},
