@@ -146,7 +146,7 @@ func (p *Pool) abandon(c *call, r record.Record) error {
 		err := p.put(c, now)
 		// What fills the disk may be the copy itself. Without the write a start finds the record, and its
 		// entry in the trash, and continues all the same.
-		if err != nil && !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
+		if err != nil && !fault.IsFull(err) {
 			return err
 		}
 	}

@@ -67,7 +67,7 @@ func (p *Pool) destination(c *call, r record.Record) (int, error) {
 		p.step("delete.record")
 		err = p.put(c, r)
 	}
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+	if fault.IsFull(err) {
 		return c.Trash, nil
 	}
 	return to, err

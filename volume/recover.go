@@ -223,7 +223,7 @@ func (p *Pool) recoverCreating(c *call, r record.Record) error {
 	p.step("recover.ready")
 	r.State = record.Ready
 	err = p.put(c, r)
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+	if fault.IsFull(err) {
 		// The claim may have the volume already. A purge writes the record once there is space.
 		p.records.Defer(r)
 		return nil

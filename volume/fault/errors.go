@@ -128,7 +128,7 @@ func Failed(op, name string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)) && !errors.Is(err, ErrNoSpace):
+	case IsFull(err) && !errors.Is(err, ErrNoSpace):
 		err = fmt.Errorf("%w: %w", ErrNoSpace, err)
 	}
 	return &Error{Op: op, Name: name, Err: err}
@@ -168,3 +168,6 @@ func CheckName(name string) error {
 	}
 	return nil
 }
+
+// IsFull reports whether the kernel refused a write because the filesystem, or a quota, has no space left.
+func IsFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }

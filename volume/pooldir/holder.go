@@ -65,7 +65,7 @@ func (o *Opener) sign(private int) error {
 	f := os.NewFile(uintptr(fd), lockName)
 	_, err = fmt.Fprintf(f, "%s, pid %d, since %s\n", cmp.Or(o.config.Holder, "a process"), os.Getpid(),
 		time.Now().UTC().Format(time.RFC3339))
-	if err = errors.Join(err, f.Close()); errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+	if err = errors.Join(err, f.Close()); fault.IsFull(err) {
 		return nil
 	}
 	return err
