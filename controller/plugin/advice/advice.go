@@ -70,8 +70,22 @@ func EndPod(claim *corev1.PersistentVolumeClaim, pod string, pv *corev1.Persiste
 	case pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain:
 		return do + "; the PV and its data stay, by the reclaim policy Retain"
 	}
-	return do + fmt.Sprintf("; the data of PV %s goes, too. To keep it, first run: kubectl patch pv %[1]s "+
+	return do + "; " + keepFirst(pv)
+}
+
+// keepFirst says that the data of the PV goes with its claim, and how to keep it.
+func keepFirst(pv *corev1.PersistentVolume) string {
+	return fmt.Sprintf("the data of PV %s goes, too. To keep it, first run: kubectl patch pv %[1]s "+
 		`-p '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'`, pv.Name)
+}
+
+// Deleted is about a PV that was deleted while its claim lives, and says what the end of the claim does.
+func Deleted(pv *corev1.PersistentVolume) string {
+	const do = "Kubernetes keeps the PV until the claim is deleted"
+	if pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
+		return do + "; the data then stays in its directory, by the reclaim policy Retain: see Orphans in docs/operations.md"
+	}
+	return do + "; " + keepFirst(pv)
 }
 
 // FreeName is about a claim that has the name for which a deleted volume comes back, and a volume of its
@@ -86,8 +100,7 @@ func FreeName(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) 
 	if pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
 		return do + "; the PV and data of that claim stay, by the reclaim policy Retain"
 	}
-	return do + fmt.Sprintf("; the data of PV %s goes, too. To keep it, first run: kubectl patch pv %[1]s "+
-		`-p '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'`, pv.Name)
+	return do + "; " + keepFirst(pv)
 }
 
 // Missing is about a volume whose directory is not at its place. Deleting the claim gives up nothing

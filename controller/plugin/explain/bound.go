@@ -40,6 +40,7 @@ func (e *explanation) bound() {
 		return
 	}
 	e.where(pv)
+	e.deletedPV(pv)
 	e.volume(pv)
 	e.growing()
 	e.scheduler()
@@ -172,6 +173,24 @@ func (e *explanation) volume(pv *corev1.PersistentVolume) {
 			}
 		}
 	}
+}
+
+// deletedPV warns of a PV that was deleted under its claim. A migration does that, and makes the next one.
+func (e *explanation) deletedPV(pv *corev1.PersistentVolume) {
+	if pv.DeletionTimestamp == nil || e.migrates(pv) {
+		return
+	}
+	e.add(Warning, advice.Deleted(pv), "PV %s was deleted %s ago", pv.Name, age(e.Now, pv.DeletionTimestamp.Time))
+}
+
+// migrates reports whether an agent moves the volume of the PV to the other kind.
+func (e *explanation) migrates(pv *corev1.PersistentVolume) bool {
+	return slices.ContainsFunc(e.Pools, func(p agents.Pools) bool {
+		return slices.ContainsFunc(p.Reports, func(r inspect.Report) bool {
+			return slices.ContainsFunc(r.Volumes,
+				func(v inspect.Volume) bool { return v.PV == pv.Name && v.Migration != nil })
+		})
+	})
 }
 
 // unread says why a pool that was not read may have a volume, "" if all were read. problem is that of the

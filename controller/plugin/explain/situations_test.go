@@ -468,8 +468,13 @@ var situations = map[string]situation{
 		c.Claim("data").Spec.DataSourceRef = c.Claim("new").Spec.DataSourceRef
 	}, also: "note: its volume is on node node-01"},
 	"bound to a PV that existed": {change: func(c *scene.Cluster) { c.Claim("data").Annotations = nil }, also: "the claim was bound to a PV that existed"},
-	"bound, full":                {change: func(c *scene.Cluster) { volume(c).Used = 10*scene.GiB - 1 }, also: "warning: the volume is nearly full: 10Gi of 10Gi"},
-	"bound, missing":             {change: func(c *scene.Cluster) { volume(c).Missing = true }, also: "warning: the directory of the volume is missing"},
+	"bound, PV deleted": {change: func(c *scene.Cluster) { c.PV("pvc-1").DeletionTimestamp = ptr.To(scene.Ago(5 * time.Minute)) },
+		also: "warning: PV pvc-1 was deleted 5m ago", do: "the data of PV pvc-1 goes, too"},
+	"bound, PV deleted by a migration": {change: func(c *scene.Cluster) {
+		c.PV("pvc-1").DeletionTimestamp, volume(c).Migration = ptr.To(scene.Ago(0)), &inspect.Migration{To: "csi"}
+	}, also: "note: its volume is on node node-01", not: "warning"},
+	"bound, full":    {change: func(c *scene.Cluster) { volume(c).Used = 10*scene.GiB - 1 }, also: "warning: the volume is nearly full: 10Gi of 10Gi"},
+	"bound, missing": {change: func(c *scene.Cluster) { volume(c).Missing = true }, also: "warning: the directory of the volume is missing"},
 	"bound, missing, the other node has it": {change: func(c *scene.Cluster) {
 		volume(c).Missing = true
 		c.Pools["node-02"][0].Volumes = []inspect.Volume{{Name: "pvc-1", PV: "pvc-1"}}
