@@ -151,7 +151,8 @@ func (e *explanation) unknown() {
 		classes = e.Classes.Unknown
 	}
 	told := map[string]bool{"": true}
-	for _, reason := range []string{e.Class.Unknown, classes, e.PV.Unknown, e.Nodes.Unknown, e.Agents.Unknown, daemonSets,
+	for _, reason := range []string{e.Class.Unknown, classes, e.PV.Unknown, e.Source.Unknown, e.SourcePV.Unknown,
+		e.Nodes.Unknown, e.Agents.Unknown, daemonSets,
 		e.CSINodes.Unknown, e.Events.Unknown, e.PVEvents.Unknown, e.NodeEvents.Unknown, e.PoolEvents.Unknown,
 		e.Users.Unknown, e.Capacities.Unknown, pools} {
 		if !told[reason] {

@@ -24,6 +24,9 @@ type Facts struct {
 	Class   cluster.Object[storagev1.StorageClass]
 	Classes cluster.List[storagev1.StorageClass]
 	PV      cluster.Object[corev1.PersistentVolume]
+	// Source is the claim whose volume is copied for this one, and SourcePV its PV.
+	Source   cluster.Object[corev1.PersistentVolumeClaim]
+	SourcePV cluster.Object[corev1.PersistentVolume]
 
 	Nodes      cluster.List[corev1.Node]
 	CSINodes   cluster.List[storagev1.CSINode]
@@ -50,6 +53,7 @@ func Read(ctx context.Context, r cluster.Reader, ask agents.AskPools, claim *cor
 		func() { f.Class = r.Class(ctx, contract.Of(claim)) },
 		func() { f.Classes = r.Classes(ctx) },
 		func() { f.PV = r.PV(ctx, claim.Spec.VolumeName) },
+		func() { f.readSource(ctx, r) },
 		func() { f.Nodes = r.Nodes(ctx) },
 		func() { f.CSINodes = r.CSINodes(ctx) },
 		func() { f.Capacities = r.Capacities(ctx) },
@@ -85,6 +89,17 @@ func Read(ctx context.Context, r cluster.Reader, ask agents.AskPools, claim *cor
 	return f
 }
 
+// readSource reads the claim whose volume is copied for this one, and its PV, while that decides.
+func (f *Facts) readSource(ctx context.Context, r cluster.Reader) {
+	source, ok := contract.CopiedClaim(&f.Claim)
+	if !ok || f.Claim.Spec.VolumeName != "" || source.Namespace != f.Claim.Namespace {
+		return
+	}
+	if f.Source = r.Claim(ctx, source.Namespace, source.Name); f.Source.It != nil {
+		f.SourcePV = r.PV(ctx, f.Source.It.Spec.VolumeName)
+	}
+}
+
 // agentsFor lists the agents. A claim without a PV may wait for one that is not ready.
 func agentsFor(ctx context.Context, r cluster.Reader, claim *corev1.PersistentVolumeClaim) cluster.List[cluster.Agent] {
 	if claim.Spec.VolumeName != "" {
@@ -93,11 +108,17 @@ func agentsFor(ctx context.Context, r cluster.Reader, claim *corev1.PersistentVo
 	return r.ExplainedAgents(ctx, nil)
 }
 
-// node returns the name of the claim's node: that of its PV, or the one that was chosen for it; ""
-// if there is none yet.
+// node returns the name of the claim's node: that of its PV, that of the volume that is copied for it, or
+// the one that was chosen for it; "" if there is none yet.
 func (f *Facts) node() string {
 	if pv := f.PV.It; pv != nil {
 		return cluster.NodesOf(f.Nodes)(pv)
+	}
+	if contract.Copies(&f.Claim, f.Class.It) { // whatever node the scheduler chose
+		if f.SourcePV.It == nil {
+			return ""
+		}
+		return cluster.NodesOf(f.Nodes)(f.SourcePV.It)
 	}
 	node, _ := f.chosenNode()
 	return node

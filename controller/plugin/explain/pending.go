@@ -181,12 +181,9 @@ func (e *explanation) supported() bool {
 // place explains the node of the claim, or why it has none, and judges the nodes.
 func (e *explanation) place() bool {
 	c, node := e.Class.It, e.node()
-	switch source, _ := contract.CopiedClaim(&e.Claim); {
+	switch {
 	case contract.Copies(&e.Claim, c):
-		e.add(Note, fmt.Sprintf("kubectl hpp explain %s -n %s", source.Name, source.Namespace),
-			"the volume is made as a copy of that of claim %s, on the node that has it, whatever node the scheduler chose; the "+
-				"events say what it waits for", source.Name)
-		return false
+		return e.copied()
 	case node != "":
 		return e.chosen(node)
 	case contract.Delayed(c):

@@ -202,9 +202,6 @@ var situations = map[string]situation{
 	"wrong parameter": {change: func(c *scene.Cluster) { c.Class("local").Parameters = map[string]string{"storagepool": "x"} }, causes: []string{`unknown parameters ["storagepool"]`}},
 	"access mode": {change: func(c *scene.Cluster) { c.Claim("new").Spec.AccessModes[0] = corev1.ReadWriteMany }, event: `access mode ReadWriteMany is not supported: a volume of class "local" is a directory on one node; use ReadWriteOnce or ReadWriteOncePod`,
 		causes: []string{"access mode ReadWriteMany is not supported"}, do: "create the claim again"},
-	"a copy of a claim": {change: func(c *scene.Cluster) {
-		c.Claim("new").Spec.DataSourceRef = &corev1.TypedObjectReference{Kind: "PersistentVolumeClaim", Name: "old"}
-	}, also: "note: the volume is made as a copy of that of claim old, on the node that has it"},
 	"a populator, no class": {change: func(c *scene.Cluster) { importSource(c); classOf(c, ptr.To("fast")) }, causes: []string{"class fast does not exist"}},
 	"block":                 {change: func(c *scene.Cluster) { c.Claim("new").Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }, causes: []string{"volumeMode Block is not supported"}},
 	"CSI class binds at once": {change: func(c *scene.Cluster) { wait(c); c.Class("local").VolumeBindingMode = nil }, scheduler: "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found",
