@@ -196,6 +196,7 @@ func (a *Agent) newPool(at DataDir) (pool *volume.Pool, err error) {
 		Name: at.Name, Path: at.Path, Mount: at.Mount, Inner: at.inner, NotOffered: at.notOffered(), Mode: a.mode,
 		Label:   a.selinuxLabel,
 		Reserve: contract.WholeBytes(&a.reserve), Overcommit: a.overcommit, PurgeRate: a.purgeRate,
+		CopyRate:       contract.WholeBytes(&a.copyRate),
 		TrashRetention: a.retention.deleted, TrashRetentionMax: a.retention.most,
 		EnableBtrfsQuota: a.btrfsQuota,
 		Holder:           fmt.Sprintf("hostpath-provisioner (CSI driver) on node %s (host %s)", a.nodeName, hostname()),

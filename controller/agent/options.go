@@ -31,6 +31,7 @@ type Options struct {
 	overcommit    float64
 	btrfsQuota    bool
 	purgeRate     int
+	copyRate      resource.Quantity
 	retention     retentionOptions
 	kubeconfig    string
 	qps           float32
@@ -50,6 +51,7 @@ func (o *Options) targets() map[string]any {
 	return map[string]any{
 		"node-name": &o.nodeName, "pv-dir": &o.pvDir, "pv-dir-mount": &o.pvDirMount, "datadir": &o.driver.dataDirs,
 		"reserve": &o.reserve, "overcommit": &o.overcommit, "enable-btrfs-quota": &o.btrfsQuota, "purge-rate": &o.purgeRate,
+		"copy-rate":       &o.copyRate,
 		"trash-retention": &o.retention.deleted, "trash-retention-max": &o.retention.most,
 
 		"provision": &o.provision.claims, "compat": &o.provision.compat,

@@ -53,7 +53,7 @@ func TestSettingsOfTheConfigMapFitTogether(t *testing.T) {
 		"HPP_ENDPOINT": "unix:///csi/csi.sock", "POD_NAMESPACE": "ns"} {
 		t.Setenv(name, value)
 	}
-	values := map[string]string{"HPP_RESERVE": "10Gi", "HPP_OVERCOMMIT": "2.5", "HPP_ENABLE_BTRFS_QUOTA": "true", "HPP_PURGE_RATE": "0x10",
+	values := map[string]string{"HPP_RESERVE": "10Gi", "HPP_OVERCOMMIT": "2.5", "HPP_ENABLE_BTRFS_QUOTA": "true", "HPP_PURGE_RATE": "0x10", "HPP_COPY_RATE": "100Mi",
 		"HPP_PUBLISH_CAPACITY": "False", "HPP_KUBE_API_QPS": "0.5", "HPP_METRICS_PER_VOLUME": "true", "HPP_CAPACITY": "filesystem",
 		"HPP_SELINUX_LABEL": "auto", "HPP_ORPHANS": "delete", "PV_RECLAIM_POLICY": "Retain", "MIGRATE_USED": "true", "HPP_DIRECTORY_MODE": "0770",
 		settings.MigrateToCSI: "run", "MIGRATE_FROM": "hostpath,rancher.io/local-path", "HPP_ORPHAN_GRACE": "0",
@@ -70,7 +70,7 @@ func TestSettingsOfTheConfigMapFitTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.purgeRate != 16 || o.qps != 0.5 || !o.wholeDisk || !o.orphans.remove || o.mode != 0o770 || o.migrate.mode != settings.MigrateRun ||
+	if o.purgeRate != 16 || o.copyRate.Value() != 100<<20 || o.qps != 0.5 || !o.wholeDisk || !o.orphans.remove || o.mode != 0o770 || o.migrate.mode != settings.MigrateRun ||
 		len(o.migrate.others) != 2 || o.orphans.grace != 0 || o.provision.publish || o.reclaimPolicy != "Retain" {
 		t.Errorf("%+v", o)
 	}

@@ -58,6 +58,8 @@ var pools = []Setting{
 		Help: "turn on simple quotas on a btrfs that has none. This is permanent: kernels before Linux 6.7 can no longer write to it"},
 	{Flag: "purge-rate", Kind: natural, Default: "5000", ConfigMap: true,
 		Help: "files per second that the agent may remove from the trash; 0 is unlimited"},
+	{Flag: "copy-rate", Kind: size, Default: "0", ConfigMap: true,
+		Help: "bytes per second that the agent may write in each pool for copies of volumes that cannot share blocks with their source, such as 100Mi; 0 is unlimited"},
 	{Flag: "trash-retention", Kind: Duration("24h"), Default: "0s", ConfigMap: true,
 		Help: "how long a deleted volume is kept, so that kubectl hpp undelete can bring it back; 0 removes it at once. It goes earlier when claims need its space. Needs --provision"},
 	{Flag: "trash-retention-max", Kind: Duration("168h"), Default: "168h0m0s", ConfigMap: true,

@@ -19,6 +19,7 @@ var values = map[string]struct{ good, bad []string }{
 		[]string{"0", "-1", "-0", "NaN", "nan", "Inf", "+Inf", "-Inf", "1e309", "twice", " 1", "1,5"}},
 	"HPP_ENABLE_BTRFS_QUOTA":    {[]string{"", "true", "FALSE", "1", "t", "tRuE"}, []string{"yes", "on", "2", " true", "true\n"}},
 	"HPP_PURGE_RATE":            {[]string{"", "0", "5000", "0x10", "9223372036854775807"}, []string{"-1", "1.5", "fast", "9223372036854775808", "1e3", " 1"}},
+	"HPP_COPY_RATE":             {[]string{"", "0", "100Mi", "1e9"}, []string{"-1", "100MiB", "100 Mi", "fast", "10%"}},
 	"HPP_TRASH_RETENTION":       {[]string{"", "0", "24h", "90m"}, []string{"-1s", "1d", "24", "long"}},
 	"HPP_TRASH_RETENTION_MAX":   {[]string{"", "0", "168h"}, []string{"-1s", "7d", "168"}},
 	"HPP_PUBLISH_CAPACITY":      {[]string{"", "true", "False"}, []string{"on"}},

@@ -59,6 +59,7 @@ var answers = map[string]answer{
 	"HPP_SELINUX_LABEL":  unchanged,
 	"HPP_INLINE_VOLUMES": {until: "pods get no new inline volumes", set: map[string]string{"HPP_INLINE_VOLUMES": "none"}},
 	"HPP_OVERCOMMIT":     byDefault, "HPP_ENABLE_BTRFS_QUOTA": byDefault, "HPP_PURGE_RATE": byDefault,
+	"HPP_COPY_RATE":        byDefault,
 	"HPP_PUBLISH_CAPACITY": byDefault, "HPP_CAPACITY": byDefault,
 	settings.MigrateToCSI: byDefault, "MIGRATE_FROM": byDefault, "MIGRATE_USED": byDefault,
 	"HPP_KUBE_API_QPS": byDefault, "HPP_METRICS_PER_VOLUME": byDefault,

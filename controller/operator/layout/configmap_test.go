@@ -98,6 +98,7 @@ var misspelt = map[string][6]string{
 	"HPP_OVERCOMMIT":          {"2", "0", "-2", "200%", "NaN", "1,5"},
 	"HPP_ENABLE_BTRFS_QUOTA":  {"true", "yes", "on", "2", " true", "ja"},
 	"HPP_PURGE_RATE":          {"100", "-1", "1.5", "fast", " 1", "1e3"},
+	"HPP_COPY_RATE":           {"100Mi", "100MiB", "100 Mi", "fast", "-100Mi", "10%"},
 	"HPP_TRASH_RETENTION":     {"24h", "1d", "24", "24 h", "-24h", "a day"},
 	"HPP_TRASH_RETENTION_MAX": {"720h", "30d", "720", "720 h", "-720h", "a month"},
 	"HPP_PUBLISH_CAPACITY":    {"false", "no", "off", "-", "fals", "0 "},
