@@ -203,13 +203,14 @@ dead=node-01-${lost#local-node-01-}
 run "rm /dev/hpp-demo-blank-disks/${dead/1-/1/}"
 link node-01 nvme-c
 await 'the new disk is not offered' "$k get pv local-node-01-nvme-c -o jsonpath='{.status.phase}' | grep -q Available"
+run "$k delete pv $lost --wait=false"
 run "$k -n hostpath-provisioner delete pvc $claim --wait=false"
 run "$k -n hostpath-provisioner delete pod -l hpp-pool=disk-2-hpp --field-selector spec.nodeName=node-01"
 await 'the claim does not get the new disk' "$k -n hostpath-provisioner get pvc $claim -o jsonpath='{.spec.volumeName}' | grep -q nvme-c"
 run "$on_node node-01 -- umount --lazy /var/hpvolumes/disk-2/csi"
 agent=$($k -n hostpath-provisioner get pod -o jsonpath="{.items[?(@.metadata.ownerReferences[0].name=='hostpath-provisioner-csi')].metadata.name}" --field-selector spec.nodeName=node-01)
 run "$k -n hostpath-provisioner delete pod $agent"
-run "$k delete pv $lost"
+run "$k wait pv/$lost --for=delete --timeout=1m"
 await 'the pool is not on the new disk' "$on_node node-01 -- findmnt -n -o SOURCE /var/hpvolumes/disk-2/csi | grep -q \$(readlink /dev/hpp-demo-blank-disks/node-01/nvme-c)"
 await_ready
 run "$k -n hostpath-provisioner get pvc $claim"
