@@ -3,6 +3,7 @@ package suite
 import (
 	"context"
 	"path/filepath"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -170,6 +171,11 @@ func claimDeeds(s *harness.Scene, a, b harness.Node, kubeconfig string) {
 		return func(c *claim) { metav1.SetMetaDataAnnotation(&c.ObjectMeta, harness.AnnSelectedNode, node) }
 	}
 	giveBack := func(c *claim) { delete(c.Annotations, harness.AnnSelectedNode) }
+	const cloning = "provisioner.storage.kubernetes.io/cloning-protection"
+	protected := s.Create(harness.Claim{Class: "none", Selected: b.Name, Edit: func(c *claim) {
+		bound(c)
+		c.Finalizers = []string{cloning}
+	}})
 	const (
 		more  = `changes nothing of a claim but`
 		state = `no status but that of a bound claim`
@@ -217,6 +223,14 @@ func claimDeeds(s *harness.Scene, a, b harness.Node, kubeconfig string) {
 		{"annotate", more, editClaim(mine, func(c *claim) { c.Annotations["x"] = "y" })},
 		{"annotate again", more, editClaim(annotated, func(c *claim) { c.Annotations[harness.AnnProvisionOnNode] = b.Name })},
 		{"take an annotation", more, editClaim(annotated, func(c *claim) { delete(c.Annotations, harness.AnnProvisionOnNode) })},
+		{"protect another's from deletion while it is copied", "", editClaim(others[0], func(c *claim) { c.Finalizers = append(c.Finalizers, cloning) })},
+		{"let it go", "", editClaim(protected, func(c *claim) {
+			c.Finalizers = slices.DeleteFunc(c.Finalizers, func(f string) bool { return f == cloning })
+		})},
+		{"protect it, and label it", othersNode, editClaim(others[0], func(c *claim) {
+			c.Finalizers, c.Labels = append(c.Finalizers, cloning), map[string]string{"x": "y"}
+		})},
+		{"let all go", othersNode, editClaim(protected, func(c *claim) { c.Finalizers = nil })},
 		{"hold", more, editClaim(mine, func(c *claim) { c.Finalizers = append(c.Finalizers, "example.com/hold") })},
 		{"let go", more, editClaim(mine, func(c *claim) { c.Finalizers = nil })},
 		{"own", more, editClaim(mine, func(c *claim) {

@@ -2,9 +2,13 @@ package suite
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
@@ -22,6 +26,7 @@ func TestSwap(t *testing.T) {
 	pod := s.Pod(bySidecar.Name, node.Hostname)
 	s.Bound(bySidecar)
 	s.DeletePod(pod)
+	copiedBySidecar(s, a, node)
 	mineToo := csiBound(s, a)
 	if pv := s.PV(harness.PVName(bySidecar)); len(pv.Labels) > 0 {
 		t.Fatalf("labels %v: this is no sidecar's PV", pv.Labels)
@@ -61,4 +66,33 @@ func TestSwap(t *testing.T) {
 		s.Gone(harness.PVName(claim))
 	}
 	s.Eventually("empty pool", func() error { return empty(s, a) })
+}
+
+// copiedBySidecar has the sidecar copy a volume. The sidecar puts its finalizer on the original, and takes
+// it off when that is deleted.
+func copiedBySidecar(s *harness.Scene, a *harness.Agent, node harness.Node) {
+	s.Helper()
+	class := s.CSIClass("copies", func(c *storagev1.StorageClass) { c.Parameters["copy"] = "allowed" })
+	made := func(edit func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
+		claim := s.Create(harness.Claim{Class: class, Edit: edit})
+		pod := s.Pod(claim.Name, node.Hostname)
+		s.Bound(claim)
+		s.DeletePod(pod)
+		return claim
+	}
+	original := made(nil)
+	s.Write(filepath.Join(a.Pool, harness.PVName(original)), "file", []byte("content"))
+	claim := made(func(c *corev1.PersistentVolumeClaim) {
+		c.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: original.Name}
+	})
+	if got, err := os.ReadFile(filepath.Join(a.Pool, harness.PVName(claim), "file")); string(got) != "content" {
+		s.Errorf("the copy has %q, %v", got, err)
+	}
+	if f := s.Read(original).Finalizers; !slices.Contains(f, "provisioner.storage.kubernetes.io/cloning-protection") {
+		s.Errorf("the original has the finalizers %q", f)
+	}
+	for _, c := range []*corev1.PersistentVolumeClaim{original, claim} {
+		s.Delete(c)
+		s.Gone(harness.PVName(c))
+	}
 }
