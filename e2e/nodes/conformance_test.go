@@ -62,6 +62,7 @@ func conforms(t *testing.T, tests cluster.Conformance, form string) {
 	dir := t.TempDir()
 	report := filepath.Join(dir, "report.json")
 	cmd := exec.CommandContext(t.Context(), tests.Test, "--kubeconfig="+local.ControlPlane().Kubeconfig(), "--provider=local",
+		"--repo-root="+root, // of the class that driver.yaml names
 		"--storage.testdriver="+filepath.Join(root, "e2e", "conformance", "driver.yaml"),
 		"--ginkgo.focus="+regexp.QuoteMeta("[Driver: "+conformance.Driver+"]"), "--ginkgo.skip="+lists.Skip(),
 		"--ginkgo.json-report="+report, "--ginkgo.no-color", "--ginkgo.timeout=1h")

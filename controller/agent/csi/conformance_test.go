@@ -2,10 +2,12 @@ package csi_test
 
 import (
 	"os"
+	"reflect"
 	"slices"
 	"testing"
 
 	proto "github.com/container-storage-interface/spec/lib/go/csi"
+	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/yaml"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
@@ -14,7 +16,7 @@ import (
 // described has the keys of a driver's description that the storage tests of Kubernetes know, as far
 // as driver.yaml uses them. The tests ignore all others without a word.
 type described struct {
-	StorageClass  struct{ FromExistingClassName string }
+	StorageClass  struct{ FromFile string }
 	InlineVolumes []struct{ Attributes map[string]string }
 	DriverInfo    struct {
 		Name                 string
@@ -39,6 +41,7 @@ func TestDriverFile(t *testing.T) {
 	if file.DriverInfo.Name != "kubevirt.io.hostpath-provisioner" || !slices.Equal(file.DriverInfo.TopologyKeys, []string{contract.TopologyNode}) {
 		t.Errorf("driver %q with topology %q", file.DriverInfo.Name, file.DriverInfo.TopologyKeys)
 	}
+	classFits(t, "../../../"+file.StorageClass.FromFile)
 	want := promised(t)
 	for name, has := range file.DriverInfo.Capabilities {
 		if is, known := want[name]; !known || is != has {
@@ -96,9 +99,8 @@ func promised(t *testing.T) map[string]bool {
 		"groupSnapshot":       service(proto.PluginCapability_Service_GROUP_CONTROLLER_SERVICE),
 		"capacity":            rpc(proto.ControllerServiceCapability_RPC_GET_CAPACITY),
 		"controllerExpansion": rpc(proto.ControllerServiceCapability_RPC_EXPAND_VOLUME),
-		// The driver clones (CLONE_VOLUME), but an agent that provisions itself refuses such claims.
-		"pvcDataSource":      false,
-		"snapshotDataSource": rpc(proto.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT),
+		"pvcDataSource":       rpc(proto.ControllerServiceCapability_RPC_CLONE_VOLUME),
+		"snapshotDataSource":  rpc(proto.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT),
 		"readWriteOncePod": rpc(proto.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER) &&
 			onNode(proto.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER),
 		"nodeExpansion":    onNode(proto.NodeServiceCapability_RPC_EXPAND_VOLUME),
@@ -106,5 +108,28 @@ func promised(t *testing.T) map[string]bool {
 		"onlineExpansion":  online,
 		"offlineExpansion": online || growth(proto.PluginCapability_VolumeExpansion_OFFLINE),
 		"volumeLimits":     info.MaxVolumesPerNode > 0,
+	}
+}
+
+// classFits checks that the class is the one of the manifests, and lets copies be made on any filesystem.
+func classFits(t *testing.T, path string) {
+	t.Helper()
+	of := func(path string) (class storagev1.StorageClass) {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.UnmarshalStrict(data, &class); err != nil {
+			t.Fatal(err)
+		}
+		return class
+	}
+	got, want := of(path), of("../../../manifests/csi/storageclass.yaml")
+	got.Name, want.Parameters[contract.CopyParameter] = want.Name, "allowed"
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("the class of the tests is %+v, and that of manifests/csi %+v", got, want)
+	}
+	if _, err := contract.ParametersOf(&got); err != nil {
+		t.Error(err)
 	}
 }
