@@ -30,5 +30,5 @@ func WithRecovery(planner Recovery, next http.Handler) http.Handler {
 
 // Recovery plans how the volumes of the agent's pools are recovered. The agent must see PVs.
 func (a *Agent) Recovery() *recovery.Planner {
-	return &recovery.Planner{Client: a.client, Pools: a.pools, PVs: a.pvs}
+	return &recovery.Planner{Client: a.client, Pools: a.pools, PVs: a.pvs, Driver: a.Options.driver.name}
 }

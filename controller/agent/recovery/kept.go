@@ -112,14 +112,14 @@ func (k *Undeleter) mayReturn(ctx context.Context, v recovery.Volume, o recovery
 	if err != nil {
 		return err
 	}
-	pv, err := live.PV(ctx, k.Client, v.PVName)
-	if err != nil {
+	facts := recovery.Facts{Here: here, Driver: k.Driver}
+	if facts.PV, err = live.PV(ctx, k.Client, v.PVName); err != nil {
 		return err
 	}
-	if why := recovery.KeepsAway(v, pv); why != "" {
+	if why := recovery.KeepsAway(v, facts); why != "" {
 		return refused(why)
 	}
-	if why := recovery.OfCluster(v, recovery.Facts{Here: here}, o); why != "" {
+	if why := recovery.OfCluster(v, facts, o); why != "" {
 		return refused(why)
 	}
 	return nil

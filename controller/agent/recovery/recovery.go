@@ -39,6 +39,7 @@ type Request struct {
 type Planner struct {
 	Client kubernetes.Interface
 	Pools  *volume.Pools
+	Driver string // the name of the agent's CSI driver
 	// PVs makes the PV of a volume, as orphans.Checker.Restored uses it.
 	PVs orphans.Restorer
 }
@@ -66,7 +67,7 @@ func (p *Planner) Volume(ctx context.Context, r Request) (recovery.Volume, error
 // decide adds the objects of a volume, and what becomes of it.
 func (p *Planner) decide(ctx context.Context, pool *volume.Pool, rec record.Record, r Request, v recovery.Volume,
 	here string) (recovery.Volume, error) {
-	facts := recovery.Facts{Here: here}
+	facts := recovery.Facts{Here: here, Driver: p.Driver}
 	if v.Namespace != "" && v.Claim != "" && v.Problem == "" {
 		if err := p.read(ctx, r.Target(v), v, &facts); err != nil {
 			return v, err

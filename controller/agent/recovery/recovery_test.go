@@ -183,8 +183,10 @@ func TestLeft(t *testing.T) {
 	imported := waits
 	imported.Annotations = map[string]string{"cdi.kubevirt.io/storage.import.source": "http"}
 	released := corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-1"}}
-	released.Spec.CSI = &corev1.CSIPersistentVolumeSource{VolumeHandle: "pvc-1"}
+	released.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: contract.CSIProvisioner, VolumeHandle: "pvc-1"}
 	released.Status.Phase = corev1.VolumeReleased
+	bound := *released.DeepCopy()
+	bound.Spec.ClaimRef, bound.Status.Phase = &corev1.ObjectReference{Namespace: "shop", Name: "data", UID: "old"}, corev1.VolumeBound
 	journal := record.Migration{To: "csi", Old: []byte("{}"), New: []byte("{}")}
 	for what, row := range map[string]struct {
 		cluster string
@@ -214,7 +216,11 @@ func TestLeft(t *testing.T) {
 			c.Spec.VolumeName = "pvc-2"
 			n.says[atClaim] = c
 		}, recovery.Options{}, "has another volume"},
-		"a Released PV":        {"here", func(_ *testing.T, n *node) { n.says[atPV] = released }, recovery.Options{}, "kubectl patch pv pvc-1"},
+		"a Released PV": {"here", func(_ *testing.T, n *node) { n.says[atPV] = released }, recovery.Options{}, "kubectl patch pv pvc-1"},
+		"a PV of another driver": {"here", func(_ *testing.T, n *node) {
+			n.Driver = "own"
+			n.says[atPV], n.says[atClaim] = bound, lostClaim()
+		}, recovery.Options{}, "names another volume"},
 		"a claim that waits":   {"here", func(_ *testing.T, n *node) { n.says[atClaim] = waits }, recovery.Options{}, ""},
 		"one that is imported": {"here", func(_ *testing.T, n *node) { n.says[atClaim] = imported }, recovery.Options{}, "import"},
 		"one with another PV": {"here", func(_ *testing.T, n *node) {

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"time"
@@ -14,6 +15,7 @@ import (
 // Facts are what the API server has of the names in a volume's record, as one client read it.
 type Facts struct {
 	Here      string                        // the UID of the cluster; "" if it is not known
+	Driver    string                        // the name of the agent's CSI driver; "" is that of the project
 	PV        *corev1.PersistentVolume      // of the recorded name; nil if there is none
 	Claim     *corev1.PersistentVolumeClaim // of Target; nil if there is none
 	Namespace *corev1.Namespace             // of Target; nil if there is none
@@ -83,7 +85,7 @@ func Decide(v Volume, f Facts, o Options) Finding {
 
 // IsBound reports whether the volume's PV and a claim are Bound to each other.
 func IsBound(v Volume, f Facts) bool {
-	return f.PV != nil && names(f.PV, v) && f.PV.DeletionTimestamp == nil && f.PV.Status.Phase == corev1.VolumeBound &&
+	return f.PV != nil && f.names(v) && f.PV.DeletionTimestamp == nil && f.PV.Status.Phase == corev1.VolumeBound &&
 		f.Claim != nil && contract.ClaimUID(f.PV) == string(f.Claim.UID) && f.Claim.Spec.VolumeName == f.PV.Name
 }
 
@@ -94,15 +96,16 @@ func isItsPV(pv *corev1.PersistentVolume, v Volume) bool {
 
 // KeepsAway returns why a deleted volume must not come back while a PV of its name exists, "" if it
 // may. With a PV that is Bound and is the one that the volume had, it may: as after etcd was restored
-// from a backup. Any other PV would delete the volume again, or is another volume's. pv may be nil.
-func KeepsAway(v Volume, pv *corev1.PersistentVolume) string {
+// from a backup. Any other PV would delete the volume again, or is another volume's.
+func KeepsAway(v Volume, f Facts) string {
+	pv := f.PV
 	switch {
 	case pv == nil:
 		return ""
 	case pv.Status.Phase != corev1.VolumeBound || pv.DeletionTimestamp != nil:
 		return fmt.Sprintf("PV %s exists and is %s, and its end would end the volume, too: undelete once that PV is gone",
 			pv.Name, phase(pv))
-	case !names(pv, v) || !isItsPV(pv, v):
+	case !f.names(v) || !isItsPV(pv, v):
 		return fmt.Sprintf("PV %s exists, and is not the one that the volume had: it has UID %s and names %s, and the "+
 			"volume's had UID %q", pv.Name, pv.UID, DirectoryOf(pv), v.PVUID)
 	}
@@ -116,10 +119,20 @@ func phase(pv *corev1.PersistentVolume) string {
 	return string(pv.Status.Phase)
 }
 
-// names reports whether a PV names the volume.
-func names(pv *corev1.PersistentVolume, v Volume) bool {
-	pool := pv.Annotations[contract.AnnPool]
-	return DirectoryOf(pv) == v.Name && (pool == "" || pool == v.PoolUUID)
+// names reports whether the PV names the volume: by its handle, if it is one of the agent's driver, or
+// by its directory. Without a pool's UUID it has the directory's whole path.
+func (f Facts) names(v Volume) bool {
+	if f.PV == nil {
+		return false
+	}
+	pool := f.PV.Annotations[contract.AnnPool]
+	if DirectoryOf(f.PV) != v.Name || pool != "" && pool != v.PoolUUID {
+		return false
+	}
+	if source := f.PV.Spec.CSI; source != nil {
+		return source.Driver == cmp.Or(f.Driver, contract.CSIProvisioner)
+	}
+	return pool != "" || path.Clean(contract.DirectoryOf(f.PV)) == path.Join(v.Pool, v.Name)
 }
 
 // DirectoryOf returns the name of the directory that a PV names in its pool.
@@ -193,13 +206,13 @@ func ofPV(v Volume, f Facts, o Options) string {
 		return ""
 	}
 	if v.Kept != "" {
-		if why := KeepsAway(v, pv); why != "" {
+		if why := KeepsAway(v, f); why != "" {
 			return why
 		}
 	}
 	ref := pv.Spec.ClaimRef
 	switch {
-	case !names(pv, v):
+	case !f.names(v):
 		return fmt.Sprintf("PV %s exists and names another volume", pv.Name)
 	case pv.DeletionTimestamp != nil:
 		return fmt.Sprintf("PV %s is being deleted", pv.Name)

@@ -29,10 +29,10 @@ func lost() scene {
 	pv.Spec.StorageClassName = "fast"
 	pv.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 	pv.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
-	pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{VolumeHandle: "pvc-1"}
+	pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: contract.CSIProvisioner, VolumeHandle: "pvc-1"}
 	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "shop", Name: "data"}
 	return scene{
-		v: Volume{PoolUUID: "pool-1", Name: "pvc-1", PVName: "pvc-1", Namespace: "shop", Claim: "data", ClaimUID: "old", Created: created,
+		v: Volume{Pool: "/pool", PoolUUID: "pool-1", Name: "pvc-1", PVName: "pvc-1", Namespace: "shop", Claim: "data", ClaimUID: "old", Created: created,
 			Cluster: "here", Policy: "Delete", Objects: &Objects{PV: pv}},
 		f: Facts{Here: "here", Namespace: namespace("shop", created.Add(-time.Hour))},
 	}
@@ -75,6 +75,12 @@ func (s *scene) bound() {
 	s.pending().Spec.VolumeName = "pvc-1"
 	s.pv().Spec.ClaimRef.UID = "new"
 	s.f.PV.Status.Phase = corev1.VolumeBound
+}
+
+// inDirectory makes the PV one of another provisioner, which names a directory and no pool.
+func (s *scene) inDirectory(path string) {
+	s.f.PV.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path}}
+	s.f.PV.Annotations = nil
 }
 
 func TestDecide(t *testing.T) {
@@ -143,17 +149,32 @@ func TestDecide(t *testing.T) {
 		"the same second":                   {func(s *scene) { s.f.Namespace = namespace("shop", created) }, Made, "create+PV"},
 		"made again, and another's cluster": {func(s *scene) { s.f.Namespace = namespace("shop", created.Add(1)); s.v.Cluster = "x" }, Left, "--from-cluster"},
 		"a PV of another volume":            {func(s *scene) { s.pv().Spec.CSI.VolumeHandle = "pvc-2" }, Left, "another volume"},
-		"a PV of another pool":              {func(s *scene) { s.pv().Annotations[contract.AnnPool] = "pool-2" }, Left, "another volume"},
-		"a PV that goes":                    {func(s *scene) { s.pv().DeletionTimestamp = now }, Left, "being deleted"},
-		"a Released PV":                     {func(s *scene) { s.pv().Status.Phase = corev1.VolumeReleased }, Left, "kubectl patch pv pvc-1"},
-		"a Released PV, and a claim":        {func(s *scene) { s.pv().Status.Phase = corev1.VolumeReleased; s.pending() }, Left, "kubectl patch pv pvc-1"},
-		"a PV without claimRef":             {func(s *scene) { s.pv().Spec.ClaimRef = nil }, Left, "names no claim"},
-		"a PV for another claim":            {func(s *scene) { s.pv().Spec.ClaimRef.Name = "other" }, Left, "is for claim shop/other"},
-		"a PV for a claim that is gone":     {func(s *scene) { s.pv().Spec.ClaimRef.UID = "gone" }, Left, "which is gone"},
-		"a PV for a claim of the name":      {func(s *scene) { s.pv().Spec.ClaimRef.UID = "gone"; s.pending() }, Left, "which is gone"},
-		"a claim that goes":                 {func(s *scene) { s.pending().DeletionTimestamp = now }, Left, "claim shop/data is being deleted"},
-		"a claim with another volume":       {func(s *scene) { s.pending().Spec.VolumeName = "pvc-2" }, Left, "has another volume, PV pvc-2"},
-		"a claim that must not get it":      {func(s *scene) { s.pending().Spec.Selector = &metav1.LabelSelector{} }, Left, "selector"},
+		"a PV of another driver":            {func(s *scene) { s.pv().Spec.CSI.Driver = "other" }, Left, "another volume"},
+		"both, of another driver":           {func(s *scene) { s.bound(); s.f.PV.Spec.CSI.Driver = "other" }, Left, "another volume"},
+		"both, of its driver":               {func(s *scene) { s.bound(); s.f.Driver, s.f.PV.Spec.CSI.Driver = "own", "own" }, There, ""},
+		"both, and its driver is another":   {func(s *scene) { s.bound(); s.f.Driver = "own" }, Left, "another volume"},
+		"both, in its directory":            {func(s *scene) { s.bound(); s.inDirectory("/pool/pvc-1") }, There, ""},
+		"both, in another of the name":      {func(s *scene) { s.bound(); s.inDirectory("/tmp/pvc-1") }, Left, "another volume"},
+		"both, of a pool that was moved": {func(s *scene) {
+			s.bound()
+			s.inDirectory("/before/pvc-1")
+			s.f.PV.Annotations = map[string]string{contract.AnnPool: "pool-1"}
+		}, There, ""},
+		"both, of no directory": {func(s *scene) {
+			s.bound()
+			s.f.PV.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Path: "/pool/pvc-1"}}
+		}, Left, "another volume"},
+		"a PV of another pool":          {func(s *scene) { s.pv().Annotations[contract.AnnPool] = "pool-2" }, Left, "another volume"},
+		"a PV that goes":                {func(s *scene) { s.pv().DeletionTimestamp = now }, Left, "being deleted"},
+		"a Released PV":                 {func(s *scene) { s.pv().Status.Phase = corev1.VolumeReleased }, Left, "kubectl patch pv pvc-1"},
+		"a Released PV, and a claim":    {func(s *scene) { s.pv().Status.Phase = corev1.VolumeReleased; s.pending() }, Left, "kubectl patch pv pvc-1"},
+		"a PV without claimRef":         {func(s *scene) { s.pv().Spec.ClaimRef = nil }, Left, "names no claim"},
+		"a PV for another claim":        {func(s *scene) { s.pv().Spec.ClaimRef.Name = "other" }, Left, "is for claim shop/other"},
+		"a PV for a claim that is gone": {func(s *scene) { s.pv().Spec.ClaimRef.UID = "gone" }, Left, "which is gone"},
+		"a PV for a claim of the name":  {func(s *scene) { s.pv().Spec.ClaimRef.UID = "gone"; s.pending() }, Left, "which is gone"},
+		"a claim that goes":             {func(s *scene) { s.pending().DeletionTimestamp = now }, Left, "claim shop/data is being deleted"},
+		"a claim with another volume":   {func(s *scene) { s.pending().Spec.VolumeName = "pvc-2" }, Left, "has another volume, PV pvc-2"},
+		"a claim that must not get it":  {func(s *scene) { s.pending().Spec.Selector = &metav1.LabelSelector{} }, Left, "selector"},
 		"a Released PV of another claim": {func(s *scene) {
 			s.pv().Status.Phase = corev1.VolumeReleased
 			s.f.PV.Spec.ClaimRef.Namespace = "b"
@@ -166,6 +187,7 @@ func TestDecide(t *testing.T) {
 		"kept: a StatefulSet's claim waits":   {func(s *scene) { s.kept(); s.pending() }, Made, "name volume+PV"},
 		"kept: its own PV is Bound":           {func(s *scene) { s.kept(); s.bound() }, Made, "+"},
 		"kept: a later PV is Bound":           {func(s *scene) { s.kept(); s.bound(); s.f.PV.UID = "later" }, Left, "not the one that the volume had"},
+		"kept: its PV is another driver's":    {func(s *scene) { s.kept(); s.bound(); s.f.PV.Spec.CSI.Driver = "other" }, Left, "not the one that the volume had"},
 		"kept: no PV's UID is known":          {func(s *scene) { s.kept(); s.bound(); s.v.PVUID = "" }, Left, "not the one that the volume had"},
 		"kept: its PV is Bound in no pool":    {func(s *scene) { s.kept(); s.bound(); delete(s.f.PV.Annotations, contract.AnnPool) }, Left, "not the one that the volume had"},
 		"kept: its PV is Released":            {func(s *scene) { s.kept(); s.pv().Status.Phase = corev1.VolumeReleased }, Left, "is Released, and its end"},
@@ -268,6 +290,7 @@ func TestPolicyDue(t *testing.T) {
 		"another claim of the name":   {func(s *scene) { s.f.Claim.UID = "third" }, ""},
 		"not recorded yet":            {func(s *scene) { s.v.ClaimUID = "old" }, ""},
 		"the PV goes":                 {func(s *scene) { s.f.PV.DeletionTimestamp = &metav1.Time{} }, ""},
+		"another driver's":            {func(s *scene) { s.f.PV.Spec.CSI.Driver = "other" }, ""},
 		"another volume":              {func(s *scene) { s.f.PV.Spec.CSI.VolumeHandle = "pvc-2" }, ""},
 		"given up by the operator":    {func(s *scene) { s.f.PV.Annotations[contract.AnnGivenUp] = "node" }, ""},
 		"its agent reports no volume": {func(s *scene) { s.f.PV.Annotations[contract.AnnMissing] = "node" }, ""},
@@ -279,7 +302,7 @@ func TestPolicyDue(t *testing.T) {
 		s.v.Policy, s.v.ClaimUID = "Retain", "new" // as the agent records it meanwhile
 		s.bound()
 		row.edit(&s)
-		if got := PolicyDue(s.v, s.f.PV, s.f.Claim); got != row.want {
+		if got := PolicyDue(s.v, s.f); got != row.want {
 			t.Errorf("%s: %q, want %q", what, got, row.want)
 		}
 	}

@@ -19,11 +19,10 @@ func NotePolicy(pv *corev1.PersistentVolume, had string) {
 // PolicyDue returns the policy that a PV gets back, "" for none yet: it is noted on the PV, PV and
 // claim are Bound to each other, as both were just read, and the agent has recorded that claim. A PV
 // that an operator gave up gets it from the operator.
-func PolicyDue(v Volume, pv *corev1.PersistentVolume,
-	claim *corev1.PersistentVolumeClaim) corev1.PersistentVolumeReclaimPolicy {
-	bound := IsBound(v, Facts{PV: pv, Claim: claim})
+func PolicyDue(v Volume, f Facts) corev1.PersistentVolumeReclaimPolicy {
+	pv, claim := f.PV, f.Claim
 	switch {
-	case !bound || claim.DeletionTimestamp != nil || v.ClaimUID != string(claim.UID) || v.PVName != pv.Name:
+	case !IsBound(v, f) || claim.DeletionTimestamp != nil || v.ClaimUID != string(claim.UID) || v.PVName != pv.Name:
 		return ""
 	case pv.Annotations[contract.AnnGivenUp] != "" || pv.Annotations[contract.AnnMissing] != "" ||
 		pv.Annotations[contract.AnnPolicy] != "":

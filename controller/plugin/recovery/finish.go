@@ -54,7 +54,7 @@ func (r *Recovery) Wait(ctx context.Context, all []*Volume) {
 
 func (r *Recovery) bound(ctx context.Context, it *Volume) (bool, error) {
 	pv, claim, err := r.pair(ctx, it)
-	return err == nil && recovery.IsBound(it.Volume, recovery.Facts{PV: pv, Claim: claim}) &&
+	return err == nil && recovery.IsBound(it.Volume, recovery.Facts{Driver: it.agent.Driver, PV: pv, Claim: claim}) &&
 		claim.Status.Phase == corev1.ClaimBound, err
 }
 
@@ -128,7 +128,7 @@ func (r *Recovery) policy(ctx context.Context, it *Volume, recorded []recovery.V
 	if err != nil || i < 0 {
 		return false, nil
 	}
-	due := recovery.PolicyDue(recorded[i], pv, claim)
+	due := recovery.PolicyDue(recorded[i], recovery.Facts{Driver: it.agent.Driver, PV: pv, Claim: claim})
 	if due == "" {
 		return false, nil
 	}

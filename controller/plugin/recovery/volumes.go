@@ -114,7 +114,7 @@ func (r *Recovery) scene(ctx context.Context) (*scene, error) {
 
 // decide decides about a volume by what its user may read. What he may not read leaves it.
 func (r *Recovery) decide(ctx context.Context, s *scene, it *Volume) recovery.Finding {
-	f, err := r.facts(ctx, s, it.Volume)
+	f, err := r.facts(ctx, s, it)
 	if err != nil {
 		return recovery.Finding{Verdict: recovery.Left, Why: fmt.Sprintf("it is not known what is there: %v", err)}
 	}
@@ -137,8 +137,9 @@ func (r *Recovery) check(it *Volume) error {
 }
 
 // facts reads what the API server has of a volume's names.
-func (r *Recovery) facts(ctx context.Context, s *scene, v recovery.Volume) (f recovery.Facts, err error) {
-	f.Here = s.here
+func (r *Recovery) facts(ctx context.Context, s *scene, it *Volume) (f recovery.Facts, err error) {
+	v := it.Volume
+	f.Here, f.Driver = s.here, it.agent.Driver
 	if v.Namespace == "" || v.Claim == "" || v.PVName == "" {
 		return f, nil
 	}
