@@ -15,6 +15,7 @@ import (
 type Verdict struct {
 	Operations, Kills int64
 	Moves             int64 // PVs that were replaced
+	Undeleted         int64 // volumes that came back
 	Findings          []Finding
 	// Trouble are failures besides findings: of the campaign itself, of an agent that ended at the
 	// wrong time, or a data race.
@@ -30,11 +31,14 @@ func (v Verdict) String() string {
 	for _, f := range v.Findings {
 		count[f.Kind]++
 	}
-	moves := ""
+	more := ""
 	if v.Moves > 0 {
-		moves = fmt.Sprintf(" moves %d", v.Moves)
+		more = fmt.Sprintf(" moves %d", v.Moves)
 	}
-	return fmt.Sprintf("operations %d kills %d%s lost %d leaked %d double %d", v.Operations, v.Kills, moves, count[Lost],
+	if v.Undeleted > 0 {
+		more += fmt.Sprintf(" undeleted %d", v.Undeleted)
+	}
+	return fmt.Sprintf("operations %d kills %d%s lost %d leaked %d double %d", v.Operations, v.Kills, more, count[Lost],
 		count[Leaked], count[Double])
 }
 
@@ -68,6 +72,7 @@ func (c *campaign) audit() {
 	}
 	c.settle("everything has to go", func(s Sight) []Finding {
 		c.releaseAll(s) // also PVs that were created while claims were deleted
+		c.emptyKept(s)
 		return slices.Concat(Judge(s), Rest(s))
 	})
 }

@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -21,6 +22,7 @@ type kind struct {
 	// annotated claims name their node. For others a pod makes the scheduler choose it.
 	annotated bool
 	policy    corev1.PersistentVolumeReclaimPolicy
+	undeletes bool // its deleted volumes are kept for a while, and some are undeleted
 }
 
 // makeKinds creates the classes that the manifests do not have.
@@ -28,15 +30,27 @@ func (c *campaign) makeKinds() []kind {
 	retain, grow := corev1.PersistentVolumeReclaimRetain, true
 	edit := func(class *storagev1.StorageClass) { class.ReclaimPolicy, class.AllowVolumeExpansion = &retain, &grow }
 	const freed = corev1.PersistentVolumeReclaimDelete
-	return []kind{
-		{harness.ClassImmediate, true, freed},
-		{harness.ClassDelayed, true, freed},
-		{harness.ClassDelayed, false, freed},
-		{harness.ClassCSI, false, freed},
-		{harness.ClassCSI, false, freed},
-		{c.Class("kept", edit), true, retain},
-		{c.CSIClass("kept-csi", edit), false, retain},
+	kinds := []kind{
+		{harness.ClassImmediate, true, freed, false},
+		{harness.ClassDelayed, true, freed, false},
+		{harness.ClassDelayed, false, freed, false},
+		{harness.ClassCSI, false, freed, false},
+		{harness.ClassCSI, false, freed, false},
+		{c.Class("kept", edit), true, retain, false},
+		{c.CSIClass("kept-csi", edit), false, retain, false},
 	}
+	if !c.Migrate {
+		undeletes := func(class *storagev1.StorageClass) {
+			class.AllowVolumeExpansion = &grow
+			if class.Parameters == nil {
+				class.Parameters = map[string]string{}
+			}
+			class.Parameters["trashRetention"] = retention
+		}
+		kinds = append(kinds, kind{c.Class("undeletes", undeletes), true, freed, true},
+			kind{c.CSIClass("undeletes-csi", undeletes), false, freed, true})
+	}
+	return kinds
 }
 
 // claim is a claim with what its tenant knows for certain. No other client changes it while the
@@ -54,9 +68,13 @@ type claim struct {
 	directory string
 	// files are complete files in it.
 	files []string
+	// volume is the name of its PV if that was made for an earlier claim, and was undeleted.
+	volume string
+	// asked is set once its volume was to be undeleted.
+	asked bool
 }
 
-func (cl *claim) pv() string { return "pvc-" + string(cl.uid) }
+func (cl *claim) pv() string { return cmp.Or(cl.volume, "pvc-"+string(cl.uid)) }
 
 // kept reports whether its data must exist after any fault.
 func (cl *claim) kept() bool {

@@ -8,6 +8,9 @@
 //   - double: two volumes or PVs for one claim, two PVs for one directory, more space allocated
 //     than there is.
 //
+// Deleted volumes of some classes are kept, and some of them are undeleted for a claim of their name: with
+// all files that they had.
+//
 // With Config.Migrate PVs are replaced by PVs of the other backend meanwhile, there and back, and
 // the API server refuses new PVs at times, before and after the old ones are deleted.
 //

@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -60,7 +61,7 @@ func (f *findings) memories(s Sight) {
 		if !m.Deleted && s.claim(m.UID) == nil {
 			f.add(Lost, "the claim %s (%s) is gone, and was not deleted", m.Name, m.UID)
 		}
-		if m.Kept && s.pv("pvc-"+string(m.UID)) == nil {
+		if m.Kept && s.pv(cmp.Or(m.PV, "pvc-"+string(m.UID))) == nil {
 			f.add(Lost, "the PV of claim %s (%s, policy %s, deleted: %t) is gone; its directory was %s", m.Name, m.UID, m.Policy,
 				m.Deleted, m.Directory)
 		}

@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"path/filepath"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -27,6 +28,11 @@ func (f *findings) disk(s Sight, d SeenDisk) {
 	for _, p := range d.Pools {
 		f.pool(s, p)
 		allocated += p.Allocated
+		for _, name := range p.Kept {
+			if filepath.Ext(name) == "" { // with its record beside it
+				limited++
+			}
+		}
 		for _, v := range p.Volumes {
 			if v.Quota > 0 {
 				limited++
@@ -93,7 +99,7 @@ func Rest(s Sight) []Finding {
 	}
 	for _, d := range s.Disks {
 		for _, p := range d.Pools {
-			if all := slices.Concat(p.Directories, p.Staging, p.Trash); len(all)+len(p.Volumes) > 0 || p.Allocated != 0 {
+			if all := slices.Concat(p.Directories, p.Staging, p.Trash, p.Kept); len(all)+len(p.Volumes) > 0 || p.Allocated != 0 {
 				f.add(Leaked, "after all was deleted: %s holds %v, %d records, %d bytes allocated", short(p.Path), all,
 					len(p.Volumes), p.Allocated)
 			}

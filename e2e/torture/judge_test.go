@@ -76,6 +76,7 @@ func TestJudge(t *testing.T) {
 		{"data damaged", "3 bytes", Lost, func(s *Sight) { s.Remembered[0].Damage = []string{"file x: 3 bytes"} }},
 		{"claim gone", "was not deleted", Lost, func(s *Sight) { s.Claims = s.Claims[:1] }},
 		{"PV of a claim gone", "has no PV", Lost, func(s *Sight) { s.PVs = s.PVs[1:] }},
+		{"PV of an undeleted volume gone", "policy Retain", Lost, func(s *Sight) { s.Remembered[1].PV = "pvc-former" }},
 		{"kept PV gone", "policy Retain", Lost, func(s *Sight) { s.PVs = s.PVs[:1] }},
 		{"directory gone", "is not there", Lost, func(s *Sight) { pool(s).Directories = pool(s).Directories[1:] }},
 		{"record gone", "has no record", Lost, func(s *Sight) { pool(s).Volumes = pool(s).Volumes[1:] }},
@@ -100,6 +101,7 @@ func TestJudge(t *testing.T) {
 		{"staging", "staging", Leaked, func(s *Sight) { other(s).Staging = []string{"x"} }},
 		{"trash", "trash", Leaked, func(s *Sight) { other(s).Trash = []string{"x"} }},
 		{"limit of nobody", "1_3", Leaked, func(s *Sight) { s.Disks[0].Limits = append(s.Disks[0].Limits, "1_3") }},
+		{"limit beside that of a deleted volume", "1_4", Leaked, func(s *Sight) { keep(s, "1_3", "1_4") }},
 		{"allocation without a record", "holds", Leaked, func(s *Sight) { pool(s).Allocated++ }},
 		{"silent", "no event has the reason", Leaked, func(s *Sight) { delete(s.Warned, "large") }},
 		{"Pending with room", "is Pending", Leaked, func(s *Sight) { s.Claims[1] = claimOf("large", size, corev1.ClaimPending) }},
@@ -133,9 +135,19 @@ func TestJudge(t *testing.T) {
 			}
 		})
 	}
-	if found := Judge(healthy()); len(found) > 0 {
-		t.Errorf("nothing is wrong, and found were %v", found)
+	s := healthy()
+	keep(&s, "1_3")
+	for _, well := range []Sight{healthy(), s} {
+		if found := Judge(well); len(found) > 0 {
+			t.Errorf("nothing is wrong, and found were %v", found)
+		}
 	}
+}
+
+// keep has a pool keep one deleted volume, and the kernel these limits, too.
+func keep(s *Sight, limits ...string) {
+	d := &s.Disks[0]
+	d.Pools[0].Kept, d.Limits = []string{"id", "id.json"}, append(d.Limits, limits...)
 }
 
 func grow(c *corev1.PersistentVolumeClaim, size int64) {
@@ -145,6 +157,10 @@ func grow(c *corev1.PersistentVolumeClaim, size int64) {
 func TestRest(t *testing.T) {
 	if found := Rest(healthy()); len(found) != 6 { // two claims, two PVs, a pool, limits
 		t.Errorf("found %v", found)
+	}
+	kept := Sight{Disks: []SeenDisk{{Pools: []SeenPool{{Available: 1, Kept: []string{"id", "id.json"}}}}}}
+	if found := Rest(kept); len(found) != 1 {
+		t.Errorf("found %v where a deleted volume is kept", found)
 	}
 	empty := Sight{Disks: []SeenDisk{{Pools: []SeenPool{{Available: 1}}}}}
 	if found := Rest(empty); len(found) > 0 {

@@ -44,17 +44,17 @@ type SeenDisk struct {
 type SeenPool struct {
 	Path string
 	harness.Report
-	// Directories are those of volumes; Staging and Trash are the content of the private ones.
-	Directories, Staging, Trash []string
+	// Directories are those of volumes; Staging, Trash and Kept are the content of the private ones.
+	Directories, Staging, Trash, Kept []string
 	// Allocated and Available are metrics of the running agent.
 	Allocated, Available int64
 }
 
 // Memory is what a tenant knows for certain about one claim.
 type Memory struct {
-	Name, Directory string
-	UID             types.UID
-	Policy          corev1.PersistentVolumeReclaimPolicy
+	Name, Directory, PV string
+	UID                 types.UID
+	Policy              corev1.PersistentVolumeReclaimPolicy
 	// Deleted is set if the claim was deleted, Kept if its data must exist.
 	Deleted, Kept bool
 	// Damage lists missing and incomplete files.
@@ -89,7 +89,7 @@ func (c *campaign) observe() (s Sight, err error) {
 	}
 	for _, t := range c.tenants {
 		for _, cl := range t.claims {
-			m := Memory{Name: cl.name, UID: cl.uid, Directory: cl.directory, Policy: cl.policy, Deleted: cl.deleted,
+			m := Memory{Name: cl.name, UID: cl.uid, PV: cl.pv(), Directory: cl.directory, Policy: cl.policy, Deleted: cl.deleted,
 				Kept: cl.kept()}
 			if m.Kept {
 				m.Damage = damaged(cl)
@@ -170,7 +170,10 @@ func (c *campaign) observePool(n *node, p pool) (s SeenPool, err error) {
 	if s.Staging, err = children(filepath.Join(p.path, privateDir, "staging")); err != nil {
 		return s, err
 	}
-	s.Trash, err = children(filepath.Join(p.path, privateDir, "trash"))
+	if s.Trash, err = children(filepath.Join(p.path, privateDir, "trash")); err != nil {
+		return s, err
+	}
+	s.Kept, err = children(filepath.Join(p.path, privateDir, keptDir))
 	return s, err
 }
 

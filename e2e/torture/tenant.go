@@ -49,9 +49,15 @@ func (t *tenant) those(f func(*claim) bool) (list []*claim) {
 func (t *tenant) act() {
 	living := t.those(func(cl *claim) bool { return !cl.deleted })
 	kept := t.those(func(cl *claim) bool { return cl.deleted && cl.policy == corev1.PersistentVolumeReclaimRetain })
+	gone := t.those(func(cl *claim) bool {
+		return cl.undeletes && cl.deleted && !cl.asked && cl.directory != "" && cl.policy == corev1.PersistentVolumeReclaimDelete
+	})
 	switch {
 	case len(kept) > mostKept:
 		t.release(kept[0])
+		return
+	case len(gone) > 0 && len(living) < mostClaims && t.rng.IntN(6) == 0:
+		t.undelete(gone[t.rng.IntN(len(gone))])
 		return
 	case len(living) == 0 || len(living) < mostClaims && t.rng.IntN(6) == 0:
 		t.ask()
