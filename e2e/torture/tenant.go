@@ -50,13 +50,14 @@ func (t *tenant) act() {
 	living := t.those(func(cl *claim) bool { return !cl.deleted })
 	kept := t.those(func(cl *claim) bool { return cl.deleted && cl.policy == corev1.PersistentVolumeReclaimRetain })
 	gone := t.those(func(cl *claim) bool {
-		return cl.undeletes && cl.deleted && !cl.asked && cl.directory != "" && cl.policy == corev1.PersistentVolumeReclaimDelete
+		return cl.undeletes && cl.deleted && !cl.asked && cl.policy == corev1.PersistentVolumeReclaimDelete &&
+			len(cl.files) > 0 // no pool keeps an empty volume
 	})
 	switch {
 	case len(kept) > mostKept:
 		t.release(kept[0])
 		return
-	case len(gone) > 0 && len(living) < mostClaims && t.rng.IntN(6) == 0:
+	case len(gone) > 0 && len(living) < mostClaims && t.rng.IntN(3) == 0:
 		t.undelete(gone[t.rng.IntN(len(gone))])
 		return
 	case len(living) == 0 || len(living) < mostClaims && t.rng.IntN(6) == 0:
