@@ -44,7 +44,8 @@ type Wanted struct {
 
 // Restored returns the PV and the claim that bring an orphan back: a PV with its recorded name and
 // policy Retain, and a claim that names it. If the recorded claim exists, it is Lost, and the PV
-// names it. A claim that the caller names must not exist. Restored changes nothing.
+// names it. A claim that the caller names must not exist. Without one the namespace must be that of the
+// recorded claim, and none that was made again since. Restored changes nothing.
 //
 // The error is an ErrNotFound if the record does not exist or is another volume's, an ErrNotReady
 // if the API server does not answer, and another one if no PV can bring the volume back now.
@@ -67,6 +68,9 @@ func (o *Checker) Restored(ctx context.Context, n Wanted, from Restorer) (all Ob
 		claim, exists, err = o.claimNamed(ctx, r, n.As)
 	}
 	if err != nil {
+		return all, err
+	}
+	if all.Notes, err = o.tenant(ctx, r, claim.Namespace, n.As != ""); err != nil {
 		return all, err
 	}
 	classes, err := o.Client.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{})

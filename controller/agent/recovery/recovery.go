@@ -16,7 +16,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -136,14 +135,11 @@ func (p *Planner) read(ctx context.Context, namespace string, v recovery.Volume,
 	if f.Claim, err = live.NamedClaim(ctx, p.Client, namespace, v.Claim); err != nil {
 		return err
 	}
-	f.Namespace, err = p.Client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		f.Namespace = nil
-	case apierrors.IsForbidden(err):
-		f.Namespace, f.Unread = nil, "the agent may not read it"
-	case err != nil:
-		return live.Unanswered{Request: "read namespace " + namespace, Err: err}
+	forbidden := false
+	if f.Namespace, forbidden, err = live.Namespace(ctx, p.Client, namespace); err != nil {
+		return err
+	} else if forbidden {
+		f.Unread = "the agent may not read it"
 	}
 	if f.Claim == nil || f.Claim.Spec.VolumeName != "" {
 		return nil

@@ -101,14 +101,23 @@ func Cluster(ctx context.Context, client kubernetes.Interface) (string, error) {
 // NamespaceUID returns the UID of a namespace, "" if the agent may not read it or if it does not exist.
 // An error is an Unanswered.
 func NamespaceUID(ctx context.Context, client kubernetes.Interface, name string) (string, error) {
-	namespace, err := client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
-		return "", nil
-	case err != nil:
-		return "", Unanswered{Request: "read the UID of namespace " + name, Err: err}
+	namespace, _, err := Namespace(ctx, client, name)
+	if namespace == nil {
+		return "", err
 	}
 	return string(namespace.UID), nil
+}
+
+// Namespace returns the namespace of that name, nil if there is none or the agent may not read it, which
+// forbidden reports. An error is an Unanswered.
+func Namespace(ctx context.Context, client kubernetes.Interface, name string) (namespace *corev1.Namespace,
+	forbidden bool, err error) {
+	namespace, err = client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsForbidden(err) {
+		return nil, true, nil
+	}
+	namespace, err = found(namespace, err, "read namespace "+name)
+	return namespace, false, err
 }
 
 // Unchanged returns options that delete the object as it was read: the API server answers

@@ -177,16 +177,27 @@ func ofNamespace(v Volume, f Facts, o Options) string {
 		return fmt.Sprintf("namespace %s is being deleted", target)
 	case o.ToNamespace != "", v.Cluster == o.FromCluster && v.Cluster != f.Here:
 		return ""
+	}
+	if why := OtherTenant(v, ns); why != "" {
+		return fmt.Sprintf("%s; if it is not, use -n %s --to-namespace=%s", why, target, target)
+	}
+	return ""
+}
+
+// OtherTenant returns why a namespace, which has the name of that of the volume's claim, may be of another
+// tenant: it was made again. "" is for the same one. Both must be of one cluster. Whatever writes or prints
+// a claim for a volume asks this first.
+func OtherTenant(v Volume, ns *corev1.Namespace) string {
+	switch {
 	case v.NamespaceUID != "" && ns.UID != "":
 		if string(ns.UID) == v.NamespaceUID {
 			return ""
 		}
-		return fmt.Sprintf("namespace %s has UID %s, and that of the volume's claim had %s: it may be of another tenant; "+
-			"if it is not, use -n %s --to-namespace=%s", target, ns.UID, v.NamespaceUID, target, target)
+		return fmt.Sprintf("namespace %s has UID %s, and that of the volume's claim had %s: it may be of another tenant",
+			ns.Name, ns.UID, v.NamespaceUID)
 	case ns.CreationTimestamp.After(made(v)):
-		return fmt.Sprintf("namespace %s was created at %s, after the volume (%s), and may be of another tenant: if it "+
-			"is not, use -n %s --to-namespace=%s", target, ns.CreationTimestamp.UTC().Format(time.RFC3339),
-			made(v).UTC().Format(time.RFC3339), target, target)
+		return fmt.Sprintf("namespace %s was created at %s, after the volume (%s): it may be of another tenant", ns.Name,
+			ns.CreationTimestamp.UTC().Format(time.RFC3339), made(v).UTC().Format(time.RFC3339))
 	}
 	return ""
 }
