@@ -113,6 +113,7 @@ func (c trashCommand) list(ctx context.Context) error {
 		return err
 	}
 	reports, unread := inspect.ReadAll(shown, beside)
+	all.Kept = withIDs(all.Kept, reports)
 	for _, r := range reports {
 		for _, e := range r.Trash {
 			all.Going = append(all.Going, going{r.Pool.Path, e})
@@ -122,6 +123,32 @@ func (c trashCommand) list(ctx context.Context) error {
 		return errors.Join(printJSON(c.out, all), unread)
 	}
 	return errors.Join(c.printTable(all), unread)
+}
+
+// withIDs returns the kept volumes that are on the disk, with their IDs, which the agent returns to no
+// one. No two that can be brought back agree in pool, name and time of creation. Those whose records cannot be
+// read have neither.
+func withIDs(kept []recovery.Kept, reports []inspect.Report) []recovery.Kept {
+	type volume struct {
+		pool, name string
+		created    int64
+	}
+	ids := map[volume][]string{}
+	for _, r := range reports {
+		for _, e := range r.Kept {
+			of := volume{r.Pool.ID, e.Name, e.Created.UnixNano()}
+			ids[of] = append(ids[of], e.ID)
+		}
+	}
+	found := []recovery.Kept{}
+	for _, k := range kept {
+		of := volume{k.PoolUUID, k.Name, k.Created.UnixNano()}
+		if left := ids[of]; len(left) > 0 { // otherwise it is back, or removed, since the agent answered
+			k.ID, ids[of] = left[0], left[1:]
+			found = append(found, k)
+		}
+	}
+	return found
 }
 
 func (c trashCommand) printTable(all deleted) error {

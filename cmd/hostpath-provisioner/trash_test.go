@@ -88,7 +88,7 @@ func TestTrashCommand(t *testing.T) {
 	clean(t)
 	dir, named := keptPool(t, "shop/orders", "shop/data", "other/logs")
 	t.Setenv("DATADIR", `[{"name":"a","path":"`+dir+`"}]`)
-	u := &undeleter{fails: named[1].Trash, kept: []recovery.Kept{{Pool: dir, ID: named[0].Trash, Name: "pvc-orders", Namespace: "shop", Claim: "orders",
+	u := &undeleter{fails: named[1].Trash, kept: []recovery.Kept{{PoolUUID: named[0].Pool, Name: "pvc-gone"}, {Pool: dir, PoolUUID: named[0].Pool, ID: named[0].Trash, Name: "pvc-orders", Created: named[0].Created, Namespace: "shop", Claim: "orders",
 		Bytes: 1 << 20, Deleted: time.Unix(0, 0).UTC(), Until: time.Unix(3600, 0).UTC(), NotOffered: "mind the gap\nkept"}}}
 	server := httptest.NewServer(agent.WithTrash(u, http.NotFoundHandler()))
 	defer server.Close()
@@ -101,7 +101,7 @@ func TestTrashCommand(t *testing.T) {
 		fails string
 	}{
 		{nil, []string{id, "pvc-orders", "1Mi", "shop/orders", "1970-01-01 01:00:00", `not offered: mind the gap\nkept`}, nil, ""},
-		{[]string{"-o", "json"}, []string{`"kept": [`, `"claim": "orders"`, `"going": []`}, nil, ""},
+		{[]string{"-o", "json"}, []string{`"kept": [`, `"id": "` + id + `"`, `"claim": "orders"`, `"going": []`}, nil, ""},
 		{[]string{"plan", id, "--from-cluster=x"}, []string{`"version": 1`, `"kept": "` + id + `"`}, named[:1], ""},
 		{[]string{"undelete", id, "--from-cluster=x"}, []string{"volume pvc-orders is back in /a, with policy Retain: its last one was Delete", "orphans show pvc-orders --pool=/a"}, named[:1], ""},
 		{[]string{"undelete", id, "-o", "json"}, []string{`"name": "pvc-orders"`}, named[:1], ""},
@@ -129,6 +129,9 @@ func TestTrashCommand(t *testing.T) {
 		}
 		if named := strings.Contains(strings.Join(row.args, " "), "--from-cluster"); named != (u.from == "x") {
 			t.Errorf("%q: cluster %q", row.args, u.from)
+		}
+		if strings.Contains(out.String(), "pvc-gone") {
+			t.Errorf("%q lists a volume that is not on the disk:\n%s", row.args, out.String())
 		}
 		for _, words := range row.words {
 			if !strings.Contains(out.String(), words) {

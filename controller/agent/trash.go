@@ -12,7 +12,7 @@ import (
 
 // Paths of the health port for the command trash. Only the agent's own container may use them.
 const (
-	TrashPath         = "/trash"          // GET: []recovery.Kept
+	TrashPath         = "/trash"          // GET: []recovery.Kept, without IDs
 	TrashPlanPath     = "/trash/plan"     // POST recovery.Request: what becomes of the volume
 	TrashUndeletePath = "/trash/undelete" // POST recovery.Request: recovery.Undeleted
 	TrashRemovePath   = "/trash/remove"   // POST orphans.Named: nothing
@@ -32,7 +32,15 @@ func WithTrash(trash Trash, next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", next)
 	mux.HandleFunc("GET "+TrashPath, func(w http.ResponseWriter, r *http.Request) {
-		answerOrphans(w, r, func(ctx context.Context) (any, error) { return trash.List(ctx) })
+		answerOrphans(w, r, func(ctx context.Context) (any, error) {
+			all, err := trash.List(ctx)
+			// Where the agent has the node's network, each user of the node can ask. A request for a volume has
+			// its ID, which proves that the caller can read the disk.
+			for i := range all {
+				all[i].ID = ""
+			}
+			return all, err
+		})
 	})
 	post := func(path string, do func(context.Context, recovery.Request) (any, error)) {
 		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) { answerNamed(w, r, do) })

@@ -24,7 +24,7 @@ func (f *fakeTrash) did(what string, n orphans.Named, o kuberecovery.Options) {
 }
 func (f *fakeTrash) List(context.Context) ([]kuberecovery.Kept, error) {
 	f.did("list", orphans.Named{}, kuberecovery.Options{})
-	return nil, f.err
+	return []kuberecovery.Kept{{PoolUUID: "p", ID: "T-secret", Name: "pvc-1"}}, f.err
 }
 func (f *fakeTrash) Plan(_ context.Context, r recovery.Request) (kuberecovery.Volume, error) {
 	f.did("plan", r.Named, r.Options)
@@ -52,6 +52,9 @@ func TestTrashIsForItsContainerAlone(t *testing.T) {
 			w := askOrphans(WithTrash(fake, http.NotFoundHandler()), method, url, body, remote)
 			if w.Code != code || (code == http.StatusOK) != (len(fake.asked) == 1) || code == http.StatusOK && fake.asked[0] != want {
 				t.Errorf("%s from %s: %d, asked %q; want %d, %q", path, remote, w.Code, fake.asked, code, want)
+			}
+			if strings.Contains(w.Body.String(), "T-secret") {
+				t.Errorf("%s from %s tells the ID, by which anyone could have the volume removed: %s", path, remote, w.Body)
 			}
 		}
 	}
