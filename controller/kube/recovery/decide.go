@@ -251,7 +251,12 @@ func ofClaim(v Volume, f Facts, o Options) string {
 	switch {
 	case claim.DeletionTimestamp != nil:
 		return fmt.Sprintf("claim %s is being deleted", name)
+	case claim.Spec.VolumeName == v.PVName && (f.PV != nil || claim.Status.Phase != corev1.ClaimPending):
+		return "" // it was bound before, or will be without this
 	case claim.Spec.VolumeName == v.PVName:
+		if why := unfinished(claim); why != "" {
+			return fmt.Sprintf("claim %s names the volume's PV, and must not get it: %s", name, why)
+		}
 		return ""
 	case claim.Spec.VolumeName != "":
 		return fmt.Sprintf("claim %s has another volume, PV %s", name, claim.Spec.VolumeName)

@@ -70,6 +70,15 @@ func (s *scene) pv() *corev1.PersistentVolume {
 // kept makes the volume one that was deleted, and that its pool keeps.
 func (s *scene) kept() { s.v.Kept, s.v.PVUID = "ID", "its PV" }
 
+// fromBackup has the volume's claim, applied before its PV, with what an importer wrote to it.
+func (s *scene) fromBackup(phase string) {
+	s.pending().Spec.VolumeName = "pvc-1"
+	s.f.Claim.Annotations = map[string]string{"cdi.kubevirt.io/storage.import.endpoint": "https://images"}
+	if phase != "" {
+		s.f.Claim.Annotations["cdi.kubevirt.io/storage.pod.phase"] = phase
+	}
+}
+
 // bound has both, Bound to each other.
 func (s *scene) bound() {
 	s.pending().Spec.VolumeName = "pvc-1"
@@ -97,6 +106,12 @@ func TestDecide(t *testing.T) {
 		"the PV first":                         {func(s *scene) { s.pv() }, Made, "create+"},
 		"the PV first, and a claim that waits": {func(s *scene) { s.pv(); s.pending() }, Made, "name volume+"},
 		"a Lost claim":                         {func(s *scene) { s.pending().Spec.VolumeName = "pvc-1"; s.f.Claim.Status.Phase = corev1.ClaimLost }, Made, "+PV"},
+		"a claim of a backup, to import": {func(s *scene) { s.fromBackup("") }, Left,
+			"names the volume's PV, and must not get it: it has annotations of cdi.kubevirt.io"},
+		"a claim of a backup, half imported":   {func(s *scene) { s.fromBackup("Running") }, Left, "import over the data"},
+		"a claim of a backup, imported":        {func(s *scene) { s.fromBackup("Succeeded") }, Made, "+PV"},
+		"a Lost claim, to import":              {func(s *scene) { s.fromBackup(""); s.f.Claim.Status.Phase = corev1.ClaimLost }, Made, "+PV"},
+		"kept: a claim of a backup, to import": {func(s *scene) { s.kept(); s.fromBackup("") }, Left, "import over the data"},
 		"both are there":                       {func(s *scene) { s.bound() }, There, ""},
 		"both are there, of another cluster":   {func(s *scene) { s.bound(); s.v.Cluster = "there" }, There, ""},
 		"a StatefulSet's claim waits":          {func(s *scene) { s.pending() }, Made, "name volume+PV"},

@@ -49,6 +49,15 @@ func unfit(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, oth
 	return imported(claim)
 }
 
+// unfinished is imported for a claim that names the PV already, as one that was applied from a backup
+// does: an importer leaves it alone if it says that its import has ended.
+func unfinished(claim *corev1.PersistentVolumeClaim) string {
+	if claim.Annotations[importer+"storage.pod.phase"] == string(corev1.PodSucceeded) {
+		return ""
+	}
+	return imported(claim)
+}
+
 // imported returns why an importer may write over the volume of a claim, "" if none does.
 func imported(claim *corev1.PersistentVolumeClaim) string {
 	for key := range claim.Annotations {
