@@ -109,3 +109,18 @@ func TestRecoverAsks(t *testing.T) {
 		}
 	}
 }
+
+// What a plan has of names reaches the terminal as text: whoever names a directory does not write to it.
+func TestRecoverNamesAreText(t *testing.T) {
+	c := recovering()
+	hostile := "x\x1b[2J\u202e"
+	v := recovery.Volume{Pool: hostile, PoolUUID: "pool", Name: hostile, PVName: hostile, Namespace: hostile, Claim: hostile, Problem: hostile}
+	c.Prints["agent-node-01 recover"] = scene.JSON(recovery.Plan{Version: 1, Node: "node-01", Volumes: []recovery.Volume{v}, Unread: []string{hostile}})
+	kubeconfig := c.Start(t)
+	for _, format := range []string{"wide", "json", "yaml"} {
+		_, out, errOut := call(t.Context(), "recover", "--all", "--dry-run", "-o", format, "--kubeconfig", kubeconfig)
+		if text := out + errOut; strings.ContainsAny(text, "\x1b\u202e") || !strings.Contains(text, "[2J") {
+			t.Errorf("-o %s: %q", format, text)
+		}
+	}
+}

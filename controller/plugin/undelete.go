@@ -221,8 +221,9 @@ func (s *session) cameBack(ctx context.Context, r *recovery.Recovery, of []clust
 // notKept says that no agent keeps the volume, and which agents did not answer.
 func (s *session) notKept(target string, l List[*recovery.Volume]) error {
 	text := fmt.Sprintf("no agent keeps a deleted volume of %q in namespace %s, of a PV or node and ID of that name: its "+
-		"time may be over (--trash-retention), or its space was needed; kubectl hpp trash lists what is kept", target,
-		s.namespace)
+		"time may be over (--trash-retention), or its space was needed, or an interrupted call brought it back under "+
+		"another ID: kubectl hpp trash lists what is kept, and kubectl hpp recover makes what a volume in place lacks",
+		target, s.namespace)
 	switch {
 	case len(l.Unknown) > 0:
 		return fmt.Errorf("whether an agent keeps a deleted volume of %q is not known: %s", target,
