@@ -68,8 +68,11 @@ func (o op) call(p *volume.Pool, limit record.QuotaPolicy) (answer string, err e
 		v, err = p.Adopt(s)
 	case "undo":
 		return "", p.RollBack(o.name)
-	case "delete":
-		return "", p.Delete(o.name)
+	case "delete", "delete and purge":
+		if err = p.Delete(o.name); err == nil && o.do != "delete" {
+			_, err = p.Purge(context.Background())
+		}
+		return "", err
 	case "note orphan":
 		_, err := p.NoteOrphan(o.name, "its PV is gone", 0)
 		return "", err
