@@ -70,7 +70,8 @@ func (o *Checker) Restored(ctx context.Context, n Wanted, from Restorer) (all Ob
 	if err != nil {
 		return all, err
 	}
-	if all.Notes, err = o.tenant(ctx, r, claim.Namespace, n.As != ""); err != nil {
+	meant := n.As != "" || exists && string(claim.UID) == r.Owner.UID // which proves the namespace, too
+	if all.Notes, err = o.tenant(ctx, r, claim.Namespace, meant); err != nil {
 		return all, err
 	}
 	classes, err := o.Client.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{})

@@ -10,10 +10,10 @@ import (
 )
 
 // tenant returns an error if the namespace, in which a volume gets a claim, may be of another tenant than
-// the one who had the volume, and notes where that is not known. chosen is set if the caller named the
-// namespace: he says that it is meant.
-func (o *Checker) tenant(ctx context.Context, r record.Record, namespace string, chosen bool) (notes []string, err error) {
-	if r.Owner.Namespace == "" && !chosen {
+// the one who had the volume, and notes where that is not known. meant is set if the caller named the
+// namespace, or if it has the recorded claim itself.
+func (o *Checker) tenant(ctx context.Context, r record.Record, namespace string, meant bool) (notes []string, err error) {
+	if r.Owner.Namespace == "" && !meant {
 		return nil, nil // the note about the claim has it
 	}
 	ns, forbidden, err := live.Namespace(ctx, o.Client, namespace)
@@ -25,7 +25,7 @@ func (o *Checker) tenant(ctx context.Context, r record.Record, namespace string,
 		return nil, err
 	}
 	switch {
-	case forbidden && !chosen:
+	case forbidden && !meant:
 		return []string{fmt.Sprintf("the agent may not read namespace %s: check that it is the tenant's who had the volume, "+
 			"and no later one of that name", namespace)}, nil
 	case forbidden:
@@ -34,7 +34,7 @@ func (o *Checker) tenant(ctx context.Context, r record.Record, namespace string,
 		return []string{fmt.Sprintf("namespace %s does not exist: create it first", namespace)}, nil
 	case ns.DeletionTimestamp != nil:
 		return nil, fmt.Errorf("namespace %s is being deleted", namespace)
-	case chosen:
+	case meant:
 		return nil, nil
 	case r.Cluster == "" || r.Cluster != here:
 		return []string{fmt.Sprintf("the volume was recorded in cluster %q, and this one is %q: check that namespace %s is of "+
