@@ -135,10 +135,6 @@ func (c *Claims) IsLocal(claim *corev1.PersistentVolumeClaim) bool {
 // its provisioner on it. It returns false for an unknown UID.
 func (c *Claims) IsEarly(uid types.UID) bool { return c.filter.isEarly(uid) }
 
-// IsDeleted reports whether the watch has reported the deletion of a local claim. It
-// returns false for an unknown UID.
-func (c *Claims) IsDeleted(uid types.UID) bool { return c.filter.isDeleted(uid) }
-
 // RetryLater schedules a refused claim for another attempt: at the next Retry, or after at most 10
 // seconds, if it is local then. The caller runs RunRetries.
 func (c *Claims) RetryLater(uid types.UID) { c.retries.add(uid) }

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/utils/lru"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/informers"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
@@ -35,8 +34,7 @@ type filter struct {
 	resend map[types.UID]*corev1.PersistentVolumeClaim // to be sent again; nil unless a held claim was read
 	wake   chan struct{}
 
-	deleted *lru.Cache // UIDs of local claims
-	sharer  informers.Sharer
+	sharer informers.Sharer
 }
 
 // source lists and watches all claims of the cluster. No call of list has all of them in
@@ -54,16 +52,15 @@ type listener struct {
 	forget func()
 }
 
-// RememberMost is the number of deleted claims that are remembered, and of PVs that the library has
-// finished with. A node deletes fewer before the watch reports all of them.
+// RememberMost is the number of claims that each memory by their UIDs has, and of PVs that the library
+// has finished with. A node deletes fewer before the watch reports all of them.
 const RememberMost = 4096
 
 // newFilter returns a filter of source. The caller fills the caches that the placer
 // reads before the first list or watch.
 func newFilter(from source, p *placer, l listener,
 	read func(namespace, name string) (*corev1.PersistentVolumeClaim, error)) *filter {
-	f := &filter{source: from, placer: p, listener: l, read: read, wake: make(chan struct{}, 1),
-		deleted: lru.New(RememberMost)}
+	f := &filter{source: from, placer: p, listener: l, read: read, wake: make(chan struct{}, 1)}
 	f.clear()
 	f.resend = map[types.UID]*corev1.PersistentVolumeClaim{}
 	return f
@@ -112,13 +109,6 @@ func (f *filter) WatchWithContext(ctx context.Context, o metav1.ListOptions) (wa
 		f.reset()
 	}
 	return f.stream(w), nil
-}
-
-// isDeleted reports whether the watch has reported the deletion of a local claim. It
-// returns false for an unknown UID.
-func (f *filter) isDeleted(uid types.UID) bool {
-	_, ok := f.deleted.Get(uid)
-	return ok
 }
 
 // isEarly reports whether the claim was passed before the controller-manager wrote its provisioner.
@@ -208,9 +198,6 @@ func (f *filter) apply(e watch.Event) (watch.Event, bool) {
 		e.Object = out
 		return e, true
 	case known:
-		if e.Type == watch.Deleted {
-			f.deleted.Add(claim.UID, nil)
-		}
 		delete(f.passed, claim.UID)
 		gone := before.DeepCopy()
 		gone.ResourceVersion = claim.ResourceVersion

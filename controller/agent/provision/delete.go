@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/lru"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/claims"
 	"kubevirt.io/hostpath-provisioner/controller/agent/pvs"
+	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -38,16 +40,20 @@ func (c *Controller) Delete(ctx context.Context, pv *corev1.PersistentVolume) er
 	return err
 }
 
+// behindFor is for how long the watch is taken to be behind what the library wrote. After that a PV
+// that it still has is there again, and a PV that it lacks is gone: etcd was restored from a backup.
+var behindFor = timing.Scaled(5 * time.Minute)
+
 // deletionProgress records how far the deletion of each PV is. The library calls Delete for
 // the volume, then the client for the PV, and then the client once more for the
 // finalizer. The watch may deliver all of that late.
 type deletionProgress struct {
-	withoutVolume sync.Map   // PVs by name
-	done          *lru.Cache // UIDs of PVs
+	withoutVolume sync.Map                  // PVs by name
+	done          *utilcache.LRUExpireCache // UIDs of PVs
 }
 
 func newDeletionProgress() *deletionProgress {
-	return &deletionProgress{done: lru.New(claims.RememberMost)}
+	return &deletionProgress{done: utilcache.NewLRUExpireCache(claims.RememberMost)}
 }
 
 // volumeGone records that the PV's volume is deleted. The PV itself is deleted next.
@@ -66,9 +72,9 @@ func (d *deletionProgress) take(name string) *corev1.PersistentVolume {
 }
 
 // over records that the PV is deleted and has the library's finalizer no more.
-func (d *deletionProgress) over(pv *corev1.PersistentVolume) { d.done.Add(pv.UID, nil) }
+func (d *deletionProgress) over(pv *corev1.PersistentVolume) { d.done.Add(pv.UID, nil, behindFor) }
 
-// isOver reports whether over was called for the PV, as far as that is remembered.
+// isOver reports whether over was called for the PV in the last behindFor, as far as that is remembered.
 func (d *deletionProgress) isOver(pv *corev1.PersistentVolume) bool {
 	_, ok := d.done.Get(pv.UID)
 	return ok

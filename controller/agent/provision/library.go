@@ -9,11 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/lru"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/claims"
@@ -104,7 +104,7 @@ type watchedPVs struct {
 }
 
 func newWatchedPVs(i cache.SharedIndexInformer) (watchedPVs, error) {
-	w := watchedPVs{i, pvStore{i.GetStore(), lru.New(claims.RememberMost)}}
+	w := watchedPVs{i, pvStore{i.GetStore(), utilcache.NewLRUExpireCache(claims.RememberMost)}}
 	_, err := i.AddEventHandler(informers.OnKey(func(name string) { w.store.added.Remove(name) }))
 	return w, err
 }
@@ -113,14 +113,15 @@ func newWatchedPVs(i cache.SharedIndexInformer) (watchedPVs, error) {
 func (w watchedPVs) GetStore() cache.Store { return w.store }
 
 // pvStore has the PVs of the watch. Beside them it has those that the library added and the watch
-// has not reported since: the library provisions no claim again whose PV it cannot save yet.
+// has not reported since, for a while: the library provisions no claim again whose PV it just saved,
+// or cannot save yet. If it does so later, it finds the claim's volume.
 type pvStore struct {
 	cache.Store
-	added *lru.Cache // PVs by name
+	added *utilcache.LRUExpireCache // PVs by name
 }
 
 func (s pvStore) Add(obj any) error {
-	s.added.Add(obj.(*corev1.PersistentVolume).Name, obj)
+	s.added.Add(obj.(*corev1.PersistentVolume).Name, obj, behindFor)
 	return nil
 }
 

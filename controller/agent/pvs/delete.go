@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
@@ -37,6 +36,10 @@ func (p *PVs) Deletable(pv *corev1.PersistentVolume) error {
 // Delete moves the PV's volume into the trash. It returns nil if the volume is gone, but
 // only if the pool is ready. It returns a Kept if the deletion must wait for a change of
 // the PV or a claim, and an error if the volume is still mounted.
+//
+// It reads the PV's claim from the API server. That the watch reported the claim's deletion proves
+// nothing: etcd may have been restored since. Nor does the PV's phase: a PV stays Released for a
+// moment after it got its next claim.
 func (p *PVs) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 	b := p.backendOf(pv)
 	if b != nil {
@@ -44,7 +47,7 @@ func (p *PVs) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 			return pool.Ready() // without a request: it is tried twice a minute while the disk is away
 		}
 	}
-	claim, err := p.claimOf(ctx, pv)
+	claim, err := live.ClaimOf(ctx, p.Client, pv)
 	if err != nil {
 		return err
 	}
@@ -68,16 +71,6 @@ func (p *PVs) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 	p.Changed(d.pool)
 	p.claims.Retry()
 	return nil
-}
-
-// claimOf returns the claim that a PV names, nil if the PV names none or the claim is
-// gone. It reads the API server unless the watch has seen the claim's deletion. The PV's
-// phase proves nothing: a PV stays Released for a moment after it got its next claim.
-func (p *PVs) claimOf(ctx context.Context, pv *corev1.PersistentVolume) (*corev1.PersistentVolumeClaim, error) {
-	if uid := contract.ClaimUID(pv); uid == "" || p.claims.IsDeleted(types.UID(uid)) {
-		return nil, nil
-	}
-	return live.ClaimOf(ctx, p.Client, pv)
 }
 
 // deletable decides whether the volume of a PV may be deleted. claim is the claim that the

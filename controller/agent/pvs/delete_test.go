@@ -122,3 +122,24 @@ func TestDeleteWithoutPoolAsksNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestDeleteReadsTheClaim restores etcd from a backup in which the claim of a Released PV lives, while the
+// watches still have what was there before: Delete asks the API server.
+func TestDeleteReadsTheClaim(t *testing.T) {
+	for _, className := range []string{"wait", "csi"} {
+		k := newRetained(t, className)
+		k.mustTransfer()
+		claim := k.next
+		k.release()
+		k.next = claim
+		k.serve(t)
+		if err := k.Delete(t.Context(), k.seen); !errors.As(err, new(Kept)) {
+			t.Errorf("%s: the claim lives again: %v", className, err)
+		}
+		k.next = nil
+		k.serve(t)
+		if err := k.Delete(t.Context(), k.seen); err != nil {
+			t.Errorf("%s: the claim is gone: %v", className, err)
+		}
+	}
+}

@@ -30,7 +30,7 @@ func newPVs(t *testing.T) *PVs {
 	info := infoOf(t, "c")
 	p := New(Config{Client: client, Node: info, Events: events.New(client, "node-01"), Pools: pools,
 		Backends: backendsOf(t, info, pools), Changed: func(*volume.Pool) {}})
-	p.claims = deletions{}
+	p.claims = noClaims{}
 	setObjects(t, p)
 	return p
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -64,8 +63,6 @@ type Node interface {
 
 // Claims are the claims of this node.
 type Claims interface {
-	// IsDeleted reports whether the watch has seen the deletion of that claim.
-	IsDeleted(types.UID) bool
 	// Retry makes the provisioner try claims again that it refused for lack of space.
 	Retry()
 	// SourceChanged places the claims again whose source is the claim of that name.

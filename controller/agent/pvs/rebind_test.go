@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
@@ -222,29 +221,9 @@ func TestDeleteRebound(t *testing.T) {
 	}
 }
 
-// TestClaimOfDeleted reads no claim whose deletion the watch has seen.
-func TestClaimOfDeleted(t *testing.T) {
-	c := newPVs(t)
-	pv := validPV(c, "now")
-	setAnswer(t, c, func(*http.Request) (int, any) {
-		return http.StatusForbidden, apitest.Failure(http.StatusForbidden, metav1.StatusReasonForbidden)
-	})
-	seen := deletions{}
-	c.claims = seen
-	if _, err := c.claimOf(t.Context(), pv); !errors.Is(err, volume.ErrNotReady) {
-		t.Errorf("%v, want the API server's answer", err)
-	}
-	seen[pv.Spec.ClaimRef.UID] = true
-	if claim, err := c.claimOf(t.Context(), pv); claim != nil || err != nil {
-		t.Error(claim, err)
-	}
-}
+// noClaims has no claims to try or to place again.
+type noClaims struct{}
 
-// deletions are the claims whose deletion the watch has seen.
-type deletions map[types.UID]bool
+func (noClaims) Retry() {}
 
-func (d deletions) IsDeleted(uid types.UID) bool { return d[uid] }
-
-func (d deletions) Retry() {}
-
-func (d deletions) SourceChanged(string, string) {}
+func (noClaims) SourceChanged(string, string) {}

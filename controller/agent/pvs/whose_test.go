@@ -124,7 +124,7 @@ func TestVanishedPVIsHandled(t *testing.T) {
 	client.PrependWatchReactor("persistentvolumes", clienttesting.DefaultWatchReactor(events, nil))
 	c.Client = client
 	claims := informers.NewSharedInformerFactory(client, 0).Core().V1().PersistentVolumeClaims().Informer()
-	if err := c.Watch(deletions{}, claims); err != nil {
+	if err := c.Watch(noClaims{}, claims); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
