@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -151,6 +152,21 @@ func TestLockState(t *testing.T) {
 		t.Fatalf("after unlocking: %v", err)
 	}
 	unlock()
+}
+
+func TestTake(t *testing.T) {
+	c := &Cluster{dir: t.TempDir()}
+	give, err := c.Take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Take(); err == nil || !strings.Contains(err.Error(), "other tests use it") {
+		t.Errorf("taken twice: %v", err)
+	}
+	give()
+	if _, err := c.Take(); err != nil {
+		t.Errorf("after it was given back: %v", err)
+	}
 }
 
 func TestRuns(t *testing.T) {

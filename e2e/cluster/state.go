@@ -79,13 +79,33 @@ func lockState(dir string) (unlock func(), err error) {
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return nil, err
 	}
-	f, err := os.Open(parent)
+	unlock, err = lock(parent)
+	if err != nil {
+		return nil, fmt.Errorf("state directory %s: another up or down is at work; wait for it: %w", dir, err)
+	}
+	return unlock, nil
+}
+
+// Take keeps other tests away from the cluster until give is called, or the process ends: each deploys
+// the agent in its own forms, and removes those of the others. The error says what to do if tests of
+// another process run.
+func (c *Cluster) Take() (give func(), err error) {
+	give, err = lock(c.dir)
+	if err != nil {
+		return nil, fmt.Errorf("the cluster in %s: other tests use it; wait for them: %w", c.dir, err)
+	}
+	return give, nil
+}
+
+// lock locks a file or directory, which exists, for the process.
+func lock(path string) (unlock func(), err error) {
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("state directory %s: another up or down is at work; wait for it: %w", dir, err)
+		return nil, err
 	}
 	return func() { f.Close() }, nil
 }

@@ -48,6 +48,9 @@ func run(m *testing.M) (code int) {
 	ctx := context.Background()
 	down, err := start(ctx)
 	if err == nil {
+		_, err = local.Take() // until the process ends
+	}
+	if err == nil {
 		err = deploy(ctx)
 	}
 	if err == nil {
