@@ -32,6 +32,11 @@ func TestWords(t *testing.T) {
 			"delete claim c1; wait 1m; delete pv c1; wait 1m; manager late 1m; recover killed; namespace again; claim again c1; wait 10m"},
 		"the former tenant's volume for the next one, as a person says": {words: "agent retains node-01 6h; claim c1 node-01 a-keep 1Mi; wait 1m; " +
 			"delete claim c1; wait 1m; namespace again; wait 1m; undelete to c1; wait 5m"},
+		"a volume that is deleted again after etcd was restored": {words: "manager late 1m; claim c1 node-01 a-delete 1Mi; " +
+			"claim c3 node-01 hp 1Mi; wait 1m; agent kill before step node-01 13; etcd backup; delete claim c1; wait 5m30s; " +
+			"etcd restore; wait write 10m; delete claim c1"},
+		"two nodes are deleted at once": {words: "claim c1 node-01 a-delete 1Mi; claim c2 node-01 b-delete 1Mi; claim c3 node-01 hp 1Mi; " +
+			"claim c4 node-02 a-delete 1Mi; node delete node-02; node delete node-01; rest"},
 		"a webhook refuses PVs for good": {words: "webhook refuses csi; " + strings.Join([]string{"claim c1 node-01 a-keep 1Mi",
 			"claim c2 node-01 a-keep 1Mi", "claim c3 node-01 a-keep 1Mi", "claim c4 node-01 a-keep 1Mi", "claim c5 node-01 a-keep 1Mi",
 			"claim c6 node-01 a-keep 1Mi", "claim c7 node-01 a-keep 1Mi", "claim c8 node-01 a-keep 1Mi"}, "; ") + "; wait 2m; rest"},

@@ -1,12 +1,14 @@
 package nodegone
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
@@ -95,4 +97,38 @@ func TestGraceOfTheLoss(t *testing.T) {
 	pass("half of the grace", false)
 	r.elapse(grace)
 	pass("the grace is over", true)
+}
+
+// TestAgentsAreAskedOnce has the volumes of an absent Node in one to three pools. A pass asks for the
+// node's agents as often for all of them as for one.
+func TestAgentsAreAskedOnce(t *testing.T) {
+	asked := map[int]int{}
+	for pools := 1; pools <= 3; pools++ {
+		s := newScene("")
+		objects := s.objects()
+		for i := 1; i < pools; i++ {
+			pv := s.pv.DeepCopy()
+			pv.Name, pv.UID = fmt.Sprintf("other-%d", i), types.UID(fmt.Sprint(i))
+			pv.Annotations[contract.AnnPool] = fmt.Sprintf("pool-%d", i)
+			objects = append(objects, pv)
+		}
+		w := newWorld(t, objects...)
+		r := w.operator()
+		if err := w.pass(r); err != nil {
+			t.Fatal(err)
+		}
+		r.elapse(10 * grace)
+		w.api.ClearActions()
+		if err := w.pass(r); err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range w.api.Actions() {
+			if a.Matches("list", "pods") {
+				asked[pools]++
+			}
+		}
+	}
+	if asked[1] == 0 || asked[2] != asked[1] || asked[3] != asked[1] {
+		t.Errorf("lists of pods by the number of pools: %v", asked)
+	}
 }
