@@ -51,7 +51,7 @@ func (t *tenant) act() {
 	kept := t.those(func(cl *claim) bool { return cl.deleted && cl.policy == corev1.PersistentVolumeReclaimRetain })
 	gone := t.those(func(cl *claim) bool {
 		return cl.undeletes && cl.deleted && !cl.asked && cl.policy == corev1.PersistentVolumeReclaimDelete &&
-			len(cl.files) > 0 // no pool keeps an empty volume
+			cl.directory != "" && len(cl.files) > 0 // no pool keeps an empty volume
 	})
 	switch {
 	case len(kept) > mostKept:

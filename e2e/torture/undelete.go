@@ -67,9 +67,13 @@ func (t *tenant) undelete(cl *claim) {
 	cl.asked = true
 	n := t.nodeOf(cl.directory)
 	const long = 3 * time.Minute
-	for begin, tries := time.Now(), 0; ; tries++ {
-		objects, shown := n.command(t.campaign, "orphans", "show", filepath.Base(cl.directory), "--pool="+filepath.Dir(cl.directory))
+	var objects string // applied until both are there: the API server may end between the two
+	for begin := time.Now(); ; {
+		printed, shown := n.command(t.campaign, "orphans", "show", filepath.Base(cl.directory), "--pool="+filepath.Dir(cl.directory))
 		if shown == nil {
+			objects = printed
+		}
+		if objects != "" {
 			if back := t.apply(cl, objects); back != nil {
 				if !t.awaitRecorded(cl, back, begin.Add(long)) {
 					return
