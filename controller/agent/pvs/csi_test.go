@@ -3,14 +3,17 @@ package pvs
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -152,6 +155,27 @@ func TestHandmade(t *testing.T) {
 	annotated.Annotations[contract.AnnProvisionedBy] = contract.CSIProvisioner
 	if c.Deletable(annotated) != nil || c.Delete(t.Context(), annotated) != nil {
 		t.Error("with the annotation it is not deleted")
+	}
+}
+
+// A PV that is deleted and waits for the finalizer says who removes it, and one without it is gone in a
+// moment.
+func TestUndeletableIsTold(t *testing.T) {
+	for _, finalizers := range [][]string{nil, {"kubernetes.io/pv-protection"}, {contract.Finalizer}} {
+		for _, deleted := range []bool{false, true} {
+			l := newLife(t, "csi")
+			delete(l.pv.Annotations, contract.AnnProvisionedBy) // by a webhook
+			l.released()
+			if l.pv.Finalizers = finalizers; deleted {
+				l.pv.DeletionTimestamp = ptr.To(metav1.Now())
+			}
+			told := slices.ContainsFunc(l.see(), func(event string) bool {
+				return strings.HasPrefix(event, events.VolumeFailedDelete+": ") && strings.Contains(event, "kubectl annotate pv ")
+			})
+			if want := !deleted || slices.Contains(finalizers, contract.Finalizer); told != want {
+				t.Errorf("finalizers %q, deleted %v: told: %v", finalizers, deleted, told)
+			}
+		}
 	}
 }
 
