@@ -60,8 +60,10 @@ func (r *Reconciler) handle(ctx context.Context, pv *corev1.PersistentVolume, kn
 	}
 	p, invalid := policyOf(pv, sc)
 	switch {
-	case found.Answer == identity.Unclear && p == remove && contract.Released(pv):
-		return released, nil // its claim is deleted, and it waits for its node
+	case p == remove && contract.Released(pv):
+		// Its claim is deleted, and it waits for its node, perhaps for ever. Should Kubernetes bind it
+		// again, its change begins the next pass.
+		return released, nil
 	case found.Answer == identity.Unclear:
 		return kept, r.report(ctx, pv, invalid+found.Why, !f.Exists)
 	case p == keep:

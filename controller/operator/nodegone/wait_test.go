@@ -132,3 +132,37 @@ func TestAgentsAreAskedOnce(t *testing.T) {
 		t.Errorf("lists of pods by the number of pools: %v", asked)
 	}
 }
+
+// A PV whose claim was deleted by the policy waits for its node, perhaps for ever: nothing of it is read
+// meanwhile.
+func TestGivenUpIsLeftAlone(t *testing.T) {
+	s := newScene("delete")
+	s.csi, s.capacity = nil, nil
+	s.pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+	w := newWorld(t, s.objects()...)
+	r := w.operator()
+	for range 3 {
+		if err := w.pass(r); err != nil {
+			t.Fatal(err)
+		}
+		r.elapse(10 * grace)
+		w.settle()
+	}
+	if phase := w.pv("pvc-1").Status.Phase; phase != corev1.VolumeReleased {
+		t.Fatalf("the PV is %s", phase)
+	}
+	w.api.ClearActions()
+	if err := w.pass(r); err != nil {
+		t.Fatal(err)
+	}
+	read := 0
+	for _, a := range w.api.Actions() {
+		if a.Matches("get", "persistentvolumes") || a.Matches("get", "persistentvolumeclaims") {
+			t.Errorf("it asks: %s %s", a.GetVerb(), a.GetResource().Resource)
+		}
+		read++
+	}
+	if read == 0 {
+		t.Error("the pass asks nothing at all, not even whether the Node is there")
+	}
+}
