@@ -190,7 +190,11 @@ func (c *Controller) apply(ctx context.Context, decisions []decision) (reports [
 		}
 		withdrawn := d.action == withdraw && c.withdraw(ctx, d.pv, d.why)
 		for _, w := range d.warnings {
-			if !withdrawn || w.reason == events.DeviceConfigDiffers {
+			switch {
+			case withdrawn && w.reason != events.DeviceConfigDiffers:
+			case w.normal:
+				c.note(ctx, d.pv, w.topic, w.reason, w.message)
+			default:
 				c.warn(ctx, d.pv, w.topic, w.reason, w.message)
 			}
 		}

@@ -71,14 +71,27 @@ type decision struct {
 
 // warning is an event about the decision's PV, or about the Node if there is none. It is not
 // recorded if the PV was withdrawn, except for one about the ConfigMap.
-type warning struct{ topic, reason, message string }
+type warning struct {
+	topic, reason, message string
+	normal                 bool // it may be as intended
+}
 
 func (d *decision) set(a action, s State, why string) {
 	d.action, d.report.State, d.report.Why = a, s, why
 }
 
 func (d *decision) warn(topic, reason, message string) {
-	d.warnings = append(d.warnings, warning{topic, reason, message})
+	d.warnings = append(d.warnings, warning{topic: topic, reason: reason, message: message})
+}
+
+// tellTwins adds a note for each device that is taken for another path to the disk of the PV. A clone
+// with the disk's ID and size is, too, and nothing else says why it is not offered.
+func (d *decision) tellTwins(twins []disk.Device) {
+	for _, twin := range twins {
+		d.warnings = append(d.warnings, warning{"twin " + twin.Path, events.DeviceTwice, fmt.Sprintf(
+			"%s is taken for another path to this disk, and is not offered: both report the ID %s and %d bytes. If it is a "+
+				"disk of its own, such as a clone, give it an ID of its own", twin.Path, twin.ID, twin.Bytes), true})
+	}
 }
 
 // withdraw sets the action withdraw, unless a claim has the PV or another node may have made it.
@@ -166,6 +179,7 @@ func (f found) withPV(s *slot, pv placed) decision {
 	d.pv, d.name, d.report.PV, d.report.Owner = pv.PersistentVolume, pv.Name, pv.Name,
 		identity.DiskOwner(pv.PersistentVolume)
 	d.compareSpec()
+	d.tellTwins(s.twins)
 	switch {
 	case pv.Answer != identity.Ours && d.device.Err == nil:
 		d.unclear(pv)

@@ -88,6 +88,19 @@ func (n *node) detach(pv *corev1.PersistentVolume, since time.Duration) {
 	n.gone[pv.UID] = n.now.Add(-since)
 }
 
+// attachTwins attaches devices that report the ID of disk A, the first by the number 8:1.
+func (n *node) attachTwins(paths ...string) {
+	var all []disk.Number
+	for i := range paths {
+		all = append(all, device("", uint32(i+1), "").Number)
+	}
+	for i, path := range paths {
+		d := device(path, uint32(i+1), diskA)
+		d.Twins = slices.DeleteFunc(slices.Clone(all), func(other disk.Number) bool { return other == d.Number })
+		n.attach(d)
+	}
+}
+
 // outcomes formats decisions: "action device PV state", and the reasons of events.
 func outcomes(decisions []decision) (all []string) {
 	for _, d := range decisions {
@@ -163,6 +176,15 @@ func TestPlanWithoutPV(t *testing.T) {
 			one.Twins, two.Twins = []disk.Number{two.Number}, []disk.Number{one.Number}
 			n.attach(one, two)
 		}, []string{"offer /dev/a wiping"}, ""},
+		{"a clone of the disk of a PV", func(n *node) {
+			n.made(pvB, device("/dev/b", 2, diskA), corev1.VolumeBound)
+			n.attachTwins("/dev/a", "/dev/b", "/dev/c")
+		}, []string{"keep /dev/b " + pvB + " bound DeviceTwice DeviceTwice"}, "/dev/c is taken for another path to this disk"},
+		{"paths that dm-multipath joins, under a PV", func(n *node) {
+			n.made(pvB, device("/dev/b", 2, diskA), corev1.VolumeBound)
+			n.attachTwins("/dev/a", "/dev/b")
+			n.devices[0].Joined = true
+		}, []string{"keep /dev/b " + pvB + " bound"}, ""},
 		{"one device by two names", func(n *node) { n.attach(device("/dev/a", 1, diskA), device("/dev/x", 1, diskA)) },
 			[]string{"offer /dev/a wiping"}, ""},
 		{"dm-multipath and a path of it", func(n *node) {

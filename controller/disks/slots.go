@@ -18,9 +18,10 @@ import (
 // slot is one device, with the paths that lead to it and the PVs that may be on it.
 type slot struct {
 	device disk.Device
-	first  string   // the path by which it was found first
-	paths  []string // others that lead to it
-	listed bool     // in the directory of the ConfigMap
+	first  string        // the path by which it was found first
+	paths  []string      // others that lead to it
+	twins  []disk.Device // with another number and the same ID: other paths to the disk, or its clones
+	listed bool          // in the directory of the ConfigMap
 	pvs    []placed
 	// displaced is a PV that names a path of the device and was made for another disk; nil if there
 	// is none.
@@ -86,6 +87,9 @@ func (all *slotList) add(d disk.Device) *slot {
 	if d.Path != s.device.Path {
 		s.paths = append(s.paths, d.Path)
 	}
+	if s.device.Err == nil && d.Err == nil && d.Number != s.device.Number && !d.Joined && !s.device.Joined {
+		s.twins = append(s.twins, d)
+	}
 	return s
 }
 
@@ -130,6 +134,8 @@ func (s *slot) prefer(d disk.Device) {
 	if s.listed {
 		others = append(others, s.device.Path)
 	}
+	s.twins = append(s.twins, s.device)
+	s.twins = slices.DeleteFunc(s.twins, func(twin disk.Device) bool { return twin.Number == d.Number })
 	s.device, s.paths = d, others
 }
 

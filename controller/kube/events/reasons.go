@@ -16,6 +16,7 @@ const (
 	DeviceError             = "DeviceError"
 	DeviceGone              = "DeviceGone"
 	DeviceRefused           = "DeviceRefused"
+	DeviceTwice             = "DeviceTwice"
 	DeviceUnclear           = "DeviceUnclear"
 	DeviceWipeFailed        = "DeviceWipeFailed"
 	DeviceWiped             = "DeviceWiped"
@@ -215,6 +216,10 @@ var reasons = []Reason{
 	{Name: DeviceError, Type: "Warning", Object: "PV, or node for a disk without one",
 		When:   "a disk cannot be read or offered, or is no block device",
 		Action: "do what the message says, or leave it out of the ConfigMap's filter"},
+	{Name: DeviceTwice, Type: "Normal", Object: "PV",
+		When: "another device reports the ID and the size of a PV's disk: it is taken for another path to that disk, and is " +
+			"not offered",
+		Action: "none if it is another path; a disk of its own, such as a clone, needs an ID of its own"},
 	{Name: DeviceUnclear, Type: "Warning", Object: "PV",
 		When: "the disk at the PV's path may not be the one that the PV was made for; it is neither wiped nor offered to " +
 			"another claim",
