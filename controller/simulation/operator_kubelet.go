@@ -163,7 +163,7 @@ func (i *installed) start(pod *corev1.Pod, n *node) error {
 	n.lives++
 	n.retains = slices.Contains(args, "--reclaim-policy=Retain") || n.retains && i.retains
 	c.agent = &process{who: fmt.Sprintf("agent/%s#%d", n.name, n.lives), done: make(chan struct{}), node: n, pod: pod.Name, paths: paths, mounted: n.mounted}
-	n.agent, n.flags = c.agent, args
+	n.agent, n.left, n.flags = c.agent, time.Time{}, args
 	if err := i.runAgent(c.agent, args); err != nil { // the kubelet tries again
 		delete(i.running, pod.UID)
 		n.agent = nil
@@ -231,7 +231,13 @@ func (i *installed) ends(c *container, pod types.UID) bool {
 		delete(i.running, pod)
 		return true
 	}
-	if !c.ending && !i.hangs[c.node.name] {
+	switch {
+	case c.ending:
+	case i.hangs[c.node.name]:
+		if c.node.left.IsZero() {
+			c.node.left = time.Now()
+		}
+	default:
 		c.ending = true
 		go func() {
 			c.agent.cancel()

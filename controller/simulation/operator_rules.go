@@ -74,8 +74,8 @@ func (i *installed) afterFaults() {
 // holds the judge's lock.
 func (i *installed) mounted(all *objects, crs []v1beta1.HostPathProvisioner, n *node, path string, m diskMount) {
 	used := slices.ContainsFunc(i.judge.volumes, func(v *volume) bool { return v.disk == m.disk && v.mark != "" && v.wanted == "" })
-	for _, v := range i.judge.pvs { // a PV that is kept keeps the holder, whatever became of its volume
-		used = used || v.node == n.name && v.pool == m.owner.Pool
+	for _, v := range i.judge.pvs { // a PV that is kept keeps the pool on all nodes, whatever became of its volume
+		used = used || v.pool == m.owner.Pool
 	}
 	wants := func(p v1beta1.StoragePool) bool { return p.PVCTemplate != nil && n.base+p.Path+"/csi" == path }
 	if len(crs) == 1 && !slices.ContainsFunc(crs[0].Spec.StoragePools, wants) && !used && !n.lost {

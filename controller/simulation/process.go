@@ -59,7 +59,7 @@ func (w *World) startAgent(n *node) {
 	args := append([]string{"--node-name=" + n.name, "--provision=hostpath,csi", "--endpoint=unix:///simulated/csi.sock",
 		"--namespace=" + namespace, "--publish-capacity=false", list, "--pv-dir=" + n.base + "/hp"}, n.flags...)
 	must(w.runAgent(p, args))
-	n.agent = p
+	n.agent, n.left = p, time.Time{}
 	w.makePod(n)
 }
 

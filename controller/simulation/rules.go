@@ -61,8 +61,10 @@ func (j *judge) givenUp(v *volume, how string) {
 	switch {
 	case time.Since(n.back) < time.Second: // it came back between the operator's question and its write
 		absent = n.was
-	case n.agent != nil:
+	case n.agent != nil && n.left.IsZero():
 		absent = time.Time{} // a Node that is gone is there while its agent is ready
+	case n.agent != nil && !absent.IsZero() && n.left.After(absent):
+		absent = n.left
 	case !absent.IsZero() && n.ended.After(absent):
 		absent = n.ended
 	}

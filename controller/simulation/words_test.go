@@ -37,6 +37,15 @@ func TestWords(t *testing.T) {
 			"etcd restore; wait write 10m; delete claim c1"},
 		"two nodes are deleted at once": {words: "claim c1 node-01 a-delete 1Mi; claim c2 node-01 b-delete 1Mi; claim c3 node-01 hp 1Mi; " +
 			"claim c4 node-02 a-delete 1Mi; node delete node-02; node delete node-01; rest"},
+		"the Nodes of volumes that are given up never return": {words: "install a=/a b=/b+claim; wait 2m; claim c1 node-01 a-delete 1Mi; " +
+			"claim c2 node-01 b-delete 1Mi; claim c3 node-02 a-delete 1Mi; claim c4 node-02 b-delete 1Mi; node delete node-02; " +
+			"node vanish node-01; rest"},
+		"an agent that does not end on a Node that is gone": {words: "install a=/a b=/b+claim c=/c; claim c1 node-01 b-release 1Mi; " +
+			"pod hangs node-01; rest; node vanish node-01; wait write 10m"},
+		"a pool that gets a volume while it is to leave its claim": {words: "install a=/a b=/b+claim c=/c; wait 2m; " +
+			"resource a=/a b=/b c=/c; claim c57 node-02 b-keep 1Mi"},
+		"a PV that is deleted has lost the name of its provisioner": {words: "webhook strips annotations; claim c1 node-01 a-keep 1Mi; " +
+			"wait 2m; delete pv c1; delete claim c1"},
 		"a webhook refuses PVs for good": {words: "webhook refuses csi; " + strings.Join([]string{"claim c1 node-01 a-keep 1Mi",
 			"claim c2 node-01 a-keep 1Mi", "claim c3 node-01 a-keep 1Mi", "claim c4 node-01 a-keep 1Mi", "claim c5 node-01 a-keep 1Mi",
 			"claim c6 node-01 a-keep 1Mi", "claim c7 node-01 a-keep 1Mi", "claim c8 node-01 a-keep 1Mi"}, "; ") + "; wait 2m; rest"},

@@ -58,6 +58,7 @@ type node struct {
 	absent     time.Time            // since when there is no Node; zero while there is one
 	was, back  time.Time            // since when there was none before its Node was made, and when that was
 	ended      time.Time            // when its last agent ended
+	left       time.Time            // when the pod of its agent was deleted, which does not end; zero if that was not
 	renamed    bool                 // its hostname label was changed
 	lost       bool                 // its Node was deleted, or its kubelet did not answer
 	away       map[string]time.Time // by pool: since when its disk is away
