@@ -94,7 +94,8 @@ func (p *PVs) label(ctx context.Context) (labelled, later bool) {
 		}
 		b := p.backendOf(&pv)
 		if pool, _ := b.PoolOf(&pv); pool != nil && pool.Ready() != nil {
-			later = later || pool.NotOffered() == "" // one that is not offered is not so until the next start
+			later = later || pool.NotOffered() == ""  // one that is not offered is not so until the next start
+			p.warnUndeletable(ctx, &pv, pool.Ready()) // the library does not see it without the label
 			continue
 		}
 		p.askNodes(ctx, b, &pv, resync)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,9 +15,11 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"kubevirt.io/hostpath-provisioner/controller/agent/backends"
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/volume"
 )
 
 // sweeping runs the loop of the sweeps in a bubble of synctest, and returns a function that lets
@@ -159,4 +163,37 @@ func TestSweepsListWhatHasNoLabel(t *testing.T) {
 			t.Errorf("in two days %d lists of all PVs, and %d of those without the label", all, selected)
 		}
 	})
+}
+
+// A PV without the node label that is to be deleted, and whose pool is not ready, is told of: the library
+// does not see it, and says nothing.
+func TestUnlabelledPVWaitsForItsPool(t *testing.T) {
+	for _, released := range []bool{false, true} {
+		p := newPVs(t)
+		client := fake.NewClientset()
+		p.Client, p.Events = client, events.New(client, "node-01")
+		out, err := volume.New(volume.Config{Name: "legacy", Path: t.TempDir() + "/missing/out"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Pools, err = volume.NewPools(out); err != nil {
+			t.Fatal(err)
+		}
+		p.backends = []*backend{p.backend(backends.HostPath(p.Node, backends.Served{Dialect: contract.Own(false), Pools: []*volume.Pool{out}}))}
+		pv := validPV(p, "wait")
+		pv.Spec.HostPath.Path = out.Path() + "/" + pv.Name
+		if pv.Status.Phase = corev1.VolumeBound; released {
+			pv.Spec.PersistentVolumeReclaimPolicy, pv.Status.Phase = corev1.PersistentVolumeReclaimDelete, corev1.VolumeReleased
+		}
+		p.unlabelled.Store(&[]corev1.PersistentVolume{*pv})
+		if labelled, later := p.label(t.Context()); labelled || !later {
+			t.Errorf("released %v: labelled %v, later %v", released, labelled, later)
+		}
+		told := slices.ContainsFunc(eventsOf(t, client), func(e corev1.Event) bool {
+			return e.Reason == events.VolumeFailedDelete && strings.Contains(e.Message, "not ready")
+		})
+		if told != released {
+			t.Errorf("released %v: told %v", released, told)
+		}
+	}
 }
