@@ -18,6 +18,7 @@ type silence struct {
 	// over is set if the grace period was over then, and losses has what was lost since when.
 	over   bool
 	losses map[loss]since
+	pause  time.Duration // before the next pass, while volumes are released
 }
 
 // loss is what was lost together: the volumes of one pool, of one Node of the name. A second disk

@@ -28,7 +28,8 @@ import (
 var (
 	// checkInterval is the time after which a node that is gone is checked again.
 	checkInterval = timing.Scaled(time.Minute)
-	// releaseInterval is the same while the volumes of the node are released.
+	// releaseInterval is the same while the volumes of the node are released. It doubles up to the other
+	// one: what a webhook puts back is never released.
 	releaseInterval = timing.Scaled(5 * time.Second)
 )
 
@@ -153,10 +154,25 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if next <= 0 {
 		next = checkInterval
 	}
-	if t[removing] > 0 {
-		next = releaseInterval
+	if pause := r.pause(req.Name, t[removing] > 0); pause > 0 {
+		next = pause
 	}
 	return reconcile.Result{RequeueAfter: min(next, checkInterval)}, err // the grace period may change
+}
+
+// pause returns the time until the next pass while volumes of the node are released, 0 while none are.
+func (r *Reconciler) pause(node string, releases bool) time.Duration {
+	q := r.since[node]
+	switch {
+	case !releases:
+		q.pause = 0
+	case q.pause == 0:
+		q.pause = releaseInterval
+	default:
+		q.pause = min(2*q.pause, checkInterval)
+	}
+	r.since[node] = q
+	return q.pause
 }
 
 // lost is what a node has that may be lost, and what it has, according to the cache.

@@ -2,6 +2,7 @@ package nodegone
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -164,5 +165,23 @@ func TestGivenUpIsLeftAlone(t *testing.T) {
 	}
 	if read == 0 {
 		t.Error("the pass asks nothing at all, not even whether the Node is there")
+	}
+}
+
+// A release that never ends, because a webhook puts the policy back, is tried once a minute in the end.
+func TestReleaseThatDoesNotEnd(t *testing.T) {
+	r := &Reconciler{since: map[string]silence{}}
+	var pauses []time.Duration
+	for range 6 {
+		pauses = append(pauses, r.pause("node-01", true))
+	}
+	if pauses[0] != releaseInterval || pauses[5] != checkInterval || !slices.IsSorted(pauses) {
+		t.Errorf("pauses %s", pauses)
+	}
+	if p := r.pause("node-01", false); p != 0 {
+		t.Errorf("nothing is released, and the pause is %s", p)
+	}
+	if p := r.pause("node-01", true); p != releaseInterval {
+		t.Errorf("the next release begins after %s", p)
 	}
 }
