@@ -122,6 +122,38 @@ func TestPolicyOfTheDisk(t *testing.T) {
 	}
 }
 
+// The disk of a Node that is gone keeps Retain when its holder ends: a volume that was released with the
+// node lies on it, and the claim may be deleted by mistake.
+func TestPolicyOfTheDiskOfALostNode(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		c := objectsOf(t, nodeNamed("n1", corev1.ConditionTrue), nodeNamed("n2", corev1.ConditionTrue))
+		c.pass(poolP())
+		claim := c.claim()
+		claim.Spec.VolumeName = "disk"
+		if err := c.Update(t.Context(), claim); err != nil {
+			t.Fatal(err)
+		}
+		c.create(diskOf(claim.UID))
+		c.bound()
+		c.runs()
+		c.pass(poolP())
+		if gone {
+			if err := c.Delete(t.Context(), nodeNamed("n1", corev1.ConditionTrue)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := map[bool]string{false: "Delete", true: "Retain"}[gone]
+		for range 6 {
+			c.runs()
+			c.pass(objects.Desired{Settled: true})
+		}
+		pv := c.disk()
+		if c.holder(onN1) != nil || string(pv.Spec.PersistentVolumeReclaimPolicy) != want || (pv.Annotations[contract.AnnHeldPool] != "") != gone {
+			t.Errorf("gone %v: holder %v, policy %s, %v", gone, c.holder(onN1) != nil, pv.Spec.PersistentVolumeReclaimPolicy, pv.Annotations)
+		}
+	}
+}
+
 // A holder whose claim is being deleted stays as it is while its pod has the claim. When a pod
 // cannot mount it, as after a boot, it ends, and the claim is made again for the same PV.
 func TestClaimDeletedByMistake(t *testing.T) {

@@ -55,12 +55,12 @@ func (p *Pass) Retire(ctx context.Context, found *Result, h Retired,
 		found.addLeft(h.place() + ": its Deployment is being deleted")
 		return nil
 	}
-	if h.Unmounted && (h.Deployment == nil || h.Deployment.Spec.Replicas != nil && *h.Deployment.Spec.Replicas == 0) {
-		return p.forget(ctx, h)
-	}
 	node, err := p.Node(ctx, h.Node)
 	if err != nil {
 		return err
+	}
+	if h.Unmounted && (h.Deployment == nil || h.Deployment.Spec.Replicas != nil && *h.Deployment.Spec.Replicas == 0) {
+		return p.forget(ctx, h, node == nil)
 	}
 	job, err := p.job(ctx, objects.JobOf(h.Pool, h.Node))
 	if err != nil {
@@ -81,11 +81,11 @@ func (p *Pass) Retire(ctx context.Context, found *Result, h Retired,
 	}
 	switch {
 	case node == nil || h.Path == "":
-		return p.forget(ctx, h)
+		return p.forget(ctx, h, node == nil)
 	case !contract.NodeReady(node) && w.Deleted:
 		p.Event(h.about(p.Resource), corev1.EventTypeWarning, events.PoolNotUnmounted,
 			fmt.Sprintf("node %s is not ready: %s stays mounted there until the node restarts", h.Node, h.Path))
-		return p.forget(ctx, h)
+		return p.forget(ctx, h, node == nil)
 	case h.Deployment == nil && w.Forced:
 		return nil
 	case h.Deployment == nil: // someone deleted it, and the Job needs it
@@ -132,7 +132,10 @@ func (p *Pass) retain(ctx context.Context, found *Result, h Retired, why string,
 // forget deletes the Deployment and removes the holder from the record, where it notes before that
 // nothing is mounted any more. Otherwise, if the operator was killed in between, a holder without a
 // Deployment would be mounted again to be unmounted.
-func (p *Pass) forget(ctx context.Context, h Retired) error {
+//
+// The disk gets its policy back, but not if its Node is gone: the node may come back for the volumes on
+// it, also for those whose PVs were released with the node.
+func (p *Pass) forget(ctx context.Context, h Retired, gone bool) error {
 	if h.Deployment != nil {
 		h.Unmounted = true
 		p.Record.Holders[h.Name] = h.Holder
@@ -143,8 +146,10 @@ func (p *Pass) forget(ctx context.Context, h Retired) error {
 			return err
 		}
 	}
-	if err := p.restore(ctx, h.Name, h.Holder); err != nil {
-		return err
+	if !gone {
+		if err := p.restore(ctx, h.Name, h.Holder); err != nil {
+			return err
+		}
 	}
 	delete(p.Record.Holders, h.Name)
 	return nil
@@ -186,7 +191,7 @@ func (p *Pass) outcome(ctx context.Context, h Retired, job *batchv1.Job, forced 
 	switch how {
 	case batchv1.JobComplete:
 		p.Event(h.Deployment, corev1.EventTypeNormal, events.PoolUnmounted, "unmounted "+place)
-		return "", p.forget(ctx, h)
+		return "", p.forget(ctx, h, false)
 	case batchv1.JobFailed:
 		why, err := p.failureOf(ctx, job, message)
 		if err != nil {
