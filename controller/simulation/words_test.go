@@ -46,6 +46,12 @@ func TestWords(t *testing.T) {
 			"resource a=/a b=/b c=/c; claim c57 node-02 b-keep 1Mi"},
 		"a PV that is deleted has lost the name of its provisioner": {words: "webhook strips annotations; claim c1 node-01 a-keep 1Mi; " +
 			"wait 2m; delete pv c1; delete claim c1"},
+		"a PV without its label, whose pool another agent has": {words: "claim c2 node-01 b-keep 1Mi; second agent node-01 b; pv strip c2; " +
+			"delete claim c2; delete pv c2"},
+		"a release that a webhook takes back for ever": {words: "claim c2 node-02 b-release 1Mi; webhook keeps policies; " +
+			"node delete node-02; rest"},
+		"the claim of a lost node's disk": {words: "install a=/a b=/b+claim c=/c; wait 2m; claim c1 node-01 b-release 1Mi; " +
+			"node delete node-01; wait 6m30s; delete disk node-01/b"},
 		"a webhook refuses PVs for good": {words: "webhook refuses csi; " + strings.Join([]string{"claim c1 node-01 a-keep 1Mi",
 			"claim c2 node-01 a-keep 1Mi", "claim c3 node-01 a-keep 1Mi", "claim c4 node-01 a-keep 1Mi", "claim c5 node-01 a-keep 1Mi",
 			"claim c6 node-01 a-keep 1Mi", "claim c7 node-01 a-keep 1Mi", "claim c8 node-01 a-keep 1Mi"}, "; ") + "; wait 2m; rest"},
