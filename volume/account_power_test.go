@@ -87,13 +87,13 @@ func (a *powerAccount) may(name string) []known {
 	for _, k := range all {
 		if k.was != nil {
 			aside := k.was.setAside()
-			aside.Place = k.Place
+			aside.Place, aside.Kept = k.Place, k.without(k.was.UID)
 			all = append(all, aside)
 		}
 	}
 	for _, k := range all {
 		if k.Record && k.Place == nil && k.Aside == nil && !k.written {
-			all = append(all, known{})
+			all = append(all, known{Kept: k.Kept})
 		}
 	}
 	return all

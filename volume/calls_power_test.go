@@ -10,10 +10,14 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
+
+// keepsFor is for how long deleted volumes are kept: longer than any test runs.
+const keepsFor = 24 * time.Hour
 
 // A note is a call that is about to be made, or that has succeeded.
 type note struct {
@@ -27,6 +31,7 @@ type note struct {
 	Why   string // of an orphan
 	Mode  uint32
 	Owner uint32
+	Keep  bool // the volume is to be kept once it is deleted
 }
 
 func (n note) String() string {
@@ -94,6 +99,9 @@ func (c *caller) perform(n note, data []byte) (err error) {
 	owner := record.Owner{Namespace: "default", Name: "data", UID: n.UID}
 	s := volume.Spec{Name: n.Name, Bytes: n.Bytes, PV: "pv-" + n.UID, Cluster: "cluster-1", ReclaimPolicy: "Delete", Owner: owner,
 		Mode: record.Mode(n.Mode), UID: n.Owner, GID: n.Owner}
+	if n.Keep {
+		s.TrashRetention = int64(keepsFor / time.Second)
+	}
 	switch n.Do {
 	case "create":
 		_, err = c.pool.Create(s)
@@ -111,6 +119,12 @@ func (c *caller) perform(n note, data []byte) (err error) {
 		err = c.pool.RollBack(n.Name)
 	case "adopt":
 		_, err = c.pool.Adopt(s)
+	case "undelete":
+		err = c.undelete(n)
+	case "drop":
+		if id := c.keptAs(n); id != "" { // else an earlier try has dropped it
+			err = c.pool.DropKept(id)
+		}
 	case "purge":
 		_, err = c.pool.Purge(context.Background())
 	case "write":
@@ -124,6 +138,29 @@ func (c *caller) perform(n note, data []byte) (err error) {
 		err = fmt.Errorf("no such call: %s", n.Do)
 	}
 	return err
+}
+
+// undelete brings a kept volume back, unless an earlier try has.
+func (c *caller) undelete(n note) error {
+	if v, err := c.pool.Get(n.Name); err == nil && v.Owner.UID == n.UID {
+		return nil
+	}
+	id := c.keptAs(n)
+	if id == "" {
+		return fmt.Errorf("the volume of claim %s is neither kept nor in place", n.UID)
+	}
+	_, err := c.pool.Undelete(id)
+	return err
+}
+
+// keptAs returns the ID under which the pool keeps the volume of a claim, "" if it does not.
+func (c *caller) keptAs(n note) string {
+	for _, k := range c.pool.Kept() {
+		if k.Record.Name == n.Name && k.Record.Owner.UID == n.UID {
+			return k.ID
+		}
+	}
+	return ""
 }
 
 func writeFlushed(dir, name string, data []byte) error {

@@ -31,8 +31,15 @@ func (j *judge) found() (map[string]known, error) {
 	}
 	for _, r := range j.pool.SetAside() {
 		k := j.recordOf(r)
-		k.Aside = j.directory(filepath.Join(trash, r.Trash))
+		if k.Aside = j.directory(filepath.Join(trash, r.Trash)); k.Aside == nil {
+			k.Aside = j.directory(filepath.Join(keptDir, r.Trash))
+		}
 		all[r.Name] = k
+	}
+	for _, e := range j.pool.Kept() {
+		k := all[e.Record.Name]
+		k.Kept = append(k.Kept, keptKnown{UID: e.Record.Owner.UID, Bytes: e.Record.Bytes, Dir: j.directory(filepath.Join(keptDir, e.ID))})
+		all[e.Record.Name] = k
 	}
 	for _, name := range j.names(records) {
 		if _, ok := all[name]; !ok {

@@ -115,7 +115,7 @@ func (j *judge) again() {
 			if errors.Is(err, volume.ErrNotFound) {
 				continue
 			}
-		case "create", "delete", "adopt":
+		case "create", "delete", "adopt", "undelete", "drop":
 		default:
 			continue // no call of the pool
 		}
@@ -159,7 +159,7 @@ func (j *judge) check(when string) {
 		j.fault("", "%s: %s", when, b.text)
 	}
 	for _, name := range j.names(private) {
-		if !slices.Contains([]string{"lock", "pool.json", "records", "staging", "trash"}, name) {
+		if !slices.Contains([]string{"kept", "lock", "pool.json", "records", "staging", "trash"}, name) {
 			j.fault("", "%s: left over: %s", when, name)
 		}
 	}

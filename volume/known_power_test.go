@@ -5,6 +5,7 @@ package volume_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 )
 
@@ -38,8 +39,10 @@ type known struct {
 	Bound   certainty
 	Adopted bool
 	Orphan  string
+	Keep    bool       // the volume is to be kept once it is deleted
 	Place   *directory // in place: the volume's or, without a record or beside Aside, an administrator's
-	Aside   *directory // the volume's directory in the trash
+	Aside   *directory // the volume's directory in the trash, or among those that are kept
+	Kept    []keptKnown
 
 	// written is set once the record was written again after the volume was created. If the
 	// directory is removed by hand before that, a start takes the volume for one that was never
@@ -52,9 +55,16 @@ type known struct {
 
 // after returns what a success of the call makes of the name.
 func (k known) after(n note) known {
+	next := k.next(n)
+	next.Kept = k.keptAfter(n)
+	return next
+}
+
+// next is after without the volumes that are kept.
+func (k known) next(n note) known {
 	switch n.Do {
 	case "create":
-		return known{Record: true, UID: n.UID, Bytes: n.Bytes, Place: &directory{Mode: n.Mode, Owner: n.Owner, Files: map[string]string{}}}
+		return known{Record: true, UID: n.UID, Bytes: n.Bytes, Keep: n.Keep, Place: &directory{Mode: n.Mode, Owner: n.Owner, Files: map[string]string{}}}
 	case "write":
 		k.Place = k.Place.with(n)
 	case "bind":
@@ -77,6 +87,10 @@ func (k known) after(n note) known {
 			return known{}
 		}
 		return known{was: &k}
+	case "undelete":
+		e := k.Kept[k.keptAt(n.UID)]
+		return known{Record: true, UID: e.UID, Bytes: e.Bytes, Keep: true, Bound: surely, written: true, Place: e.Dir}
+	case "drop":
 	case "undo":
 		return known{}
 	case "adopt":
@@ -103,6 +117,7 @@ func (k known) whole() known {
 // settled is the name after a purge, which writes deferred records and flushes deletions.
 func (k known) settled() known {
 	k.was = nil
+	k.Kept = slices.DeleteFunc(slices.Clone(k.Kept), func(e keptKnown) bool { return e.dropped })
 	return k.whole()
 }
 
@@ -154,6 +169,7 @@ func (k known) unlike(is known) string {
 	}
 	why = append(why, k.Place.unlike("in place", is.Place, k.Record && !k.Adopted && k.Aside == nil)...)
 	why = append(why, k.Aside.unlike("in the trash", is.Aside, k.Record && !k.Adopted)...)
+	why = append(why, k.unlikeKept(is)...)
 	return strings.Join(why, ", ")
 }
 

@@ -32,7 +32,7 @@ func (c *caller) work(seed uint64, callers, calls int, kills bool) error {
 		}
 		c.life.step(name)
 		mu.Lock()
-		flushes, which := strangers && random.IntN(6) == 0, random.IntN(8)
+		flushes, which := strangers && random.IntN(6) == 0, random.IntN(9)
 		mu.Unlock()
 		if flushes {
 			c.stranger(which)
@@ -156,9 +156,9 @@ func (c *caller) purgeBeside() (end func()) {
 func (c *caller) stranger(which int) {
 	var path string
 	switch {
-	case which < 5:
-		path = filepath.Join(c.path, []string{"", private, records, staging, trash}[which])
-	case which == 5:
+	case which < 6:
+		path = filepath.Join(c.path, []string{"", private, records, staging, trash, keptDir}[which])
+	case which == 6:
 		c.syncAll("a stranger flushes all")
 		return
 	default:

@@ -147,7 +147,8 @@ func (s *subject) answer(r request) *verdict {
 
 // open opens the pool as a new process does.
 func (c *caller) open(step func(string)) error {
-	p, err := volume.New(volume.Config{Path: c.path, EnableBtrfsQuota: c.quota, Patience: time.Minute, Step: step})
+	p, err := volume.New(volume.Config{Path: c.path, EnableBtrfsQuota: c.quota, Patience: time.Minute, Step: step,
+		TrashRetentionMax: keepsFor})
 	if err != nil {
 		return err
 	}

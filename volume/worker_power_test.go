@@ -83,10 +83,18 @@ func (w *worker) finish(n note) error {
 func (w *worker) choose(name string, k known) note {
 	serial := w.serial.Add(1)
 	n := note{Name: name, UID: k.UID, Bytes: k.Bytes}
+	if kept := k.keptSurely(); len(kept) > 0 && w.random.IntN(4) == 0 {
+		n.UID = kept[w.random.IntN(len(kept))]
+		if n.Do = "undelete"; k.Record || k.Place != nil || w.random.IntN(3) == 0 {
+			n.Do = "drop"
+		}
+		return n
+	}
 	switch x := w.random.IntN(100); {
 	case !k.Record && k.Place == nil && x < 70:
 		n.Do, n.UID, n.Bytes = "create", fmt.Sprintf("u%d", serial), mib
 		n.Mode, n.Owner = []uint32{0o2770, 0o750, 0o777}[w.random.IntN(3)], []uint32{0, 1000}[w.random.IntN(2)]
+		n.Keep = w.random.IntN(2) == 0
 	case !k.Record && k.Place == nil:
 		n.Do, n.File, n.Mode = "mkdir", fmt.Sprintf("s%d", serial), 0o755
 	case !k.Record && x < 60:
