@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // Rules are what must be true, by the name that violations have.
@@ -147,8 +148,9 @@ func (w *World) afterFaults() {
 // minutes to see that.
 func (j *judge) due(c *corev1.PersistentVolumeClaim) {
 	pv, err := j.world.god.CoreV1().PersistentVolumes().Get(ctx, c.Spec.VolumeName, metav1.GetOptions{})
-	if err != nil || c.Spec.VolumeName == "" || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
-		return
+	if err != nil || c.Spec.VolumeName == "" || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete ||
+		pv.Status.Phase != corev1.VolumeBound || contract.ClaimUID(pv) != string(c.UID) || time.Since(pv.CreationTimestamp.Time) < minutes {
+		return // or a PV of that name was applied for another claim, or just now
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
