@@ -228,7 +228,7 @@ func (d *decision) unclear(pv placed) {
 	switch {
 	case free(d.pv):
 		d.withdraw(why)
-		d.holds = pv.elsewhere && !identity.DiskIsFree(d.pv)
+		d.holds = !identity.DiskIsFree(d.pv)
 	case d.pv.Status.Phase == corev1.VolumeBound:
 		d.report.State = Bound
 	}

@@ -585,3 +585,32 @@ func TestPlanUnknownDisk(t *testing.T) {
 		})
 	}
 }
+
+// A PV that is withdrawn and had a claim before leaves its data on the device: that is not wiped, also if
+// the PV is of a Node that was made again.
+func TestPlanHolds(t *testing.T) {
+	for _, had := range []bool{false, true} {
+		for what, unclear := range map[string]func(n *node, pv *corev1.PersistentVolume){
+			"at another name": func(n *node, pv *corev1.PersistentVolume) {
+				n.detach(pv, 0)
+				n.attach(device("/dev/b", 1, diskA))
+			},
+			"of a Node that was made again": func(n *node, pv *corev1.PersistentVolume) {
+				n.attach(device("/dev/a", 1, diskA))
+				pv.Annotations[contract.AnnNodeUID] = "former"
+			},
+		} {
+			n := emptyNode(t)
+			pv := n.made(pvA, device("/dev/a", 1, diskA), corev1.VolumeAvailable)
+			if unclear(n, pv); had {
+				hadClaim(n, pv)
+			}
+			i := slices.IndexFunc(plan(n.found), func(d decision) bool { return d.pv == pv && d.action == withdraw })
+			if i < 0 {
+				t.Errorf("%s: the PV is not withdrawn: %q", what, outcomes(plan(n.found)))
+			} else if d := plan(n.found)[i]; d.holds != had {
+				t.Errorf("%s, had a claim: %v: holds: %v", what, had, d.holds)
+			}
+		}
+	}
+}

@@ -70,7 +70,9 @@ func TestRawDisks(t *testing.T) {
 			"wait 10m; raw claim r1; wait 5m", ""},
 		"a Node with a claim's disk is gone, and back": {bound("refuse", "by-id") + "node delete node-01; wait 45m; " +
 			"node make node-01; wait 10m; raw obey node-01 1; delete claim r1; wait 20m", ""},
-		"a clone of a disk":        {offer("refuse", "by-path") + "raw plug node-01 2 naa/1/64; wait 2h", ""},
+		"a clone of a disk": {offer("refuse", "by-path") + "raw plug node-01 2 naa/1/64; wait 2h", ""},
+		"a pool's disk, and the Node is made again": {"raw offer node-02 wipe by-id Block; raw plug node-02 1 nguid/1; raw claim r1; " +
+			"wait 2m; node delete node-02; raw pool node-02 1; delete claim r1; wait 2m; raw unref node-02 1; wait 10m", ""},
 		"a clone that comes later": {offer("refuse", "by-path") + "wait 2m; raw plug node-01 2 naa/1/64; wait 2h", ""},
 		"a clone with the host's data": {offer("refuse", "by-path") + "wait 2m; raw plug node-01 2 naa/1/64; raw take node-01 2; " +
 			"raw unmount node-01 2; raw restart node-01; wait 10m", ""},
