@@ -207,16 +207,17 @@ func leaveTwins(all []*Volume) {
 // withoutVolume returns the PVs whose volumes no pool has: those that were deleted after the backup from
 // which etcd was restored, for example. A pool that was not read has none of them.
 func (r *Recovery) withoutVolume(s *scene, plans []agents.Planned, known map[string]bool) (all []*Volume) {
-	nodes := map[string]string{}
+	agentOf := map[string]cluster.Agent{}
 	for _, p := range plans {
 		for _, uuid := range p.Pools {
-			nodes[uuid] = p.Agent.Node
+			agentOf[uuid] = p.Agent
 		}
 	}
 	for _, pv := range s.pvs {
 		pool, ref := pv.Annotations[contract.AnnPool], pv.Spec.ClaimRef
-		node, read := nodes[pool]
-		if !read || !identity.Provisioned(pv) || pv.DeletionTimestamp != nil || ref == nil ||
+		agent, read := agentOf[pool]
+		ours := identity.Provisioned(pv) || pv.Spec.CSI != nil && pv.Spec.CSI.Driver == agent.Driver
+		if !read || !ours || pv.DeletionTimestamp != nil || ref == nil ||
 			r.Namespace != "" && ref.Namespace != r.Namespace || known[pool+"/"+recovery.DirectoryOf(pv)] {
 			continue
 		}
@@ -226,7 +227,7 @@ func (r *Recovery) withoutVolume(s *scene, plans []agents.Planned, known map[str
 				Why: fmt.Sprintf("PV %s is %s, and its pool has no such volume: it was deleted, such as after "+
 					"the backup from which etcd was restored; if its pool keeps it, kubectl hpp undelete %s brings it back",
 					pv.Name, pv.Status.Phase, pv.Name)}}
-		all = append(all, &Volume{Node: node, Volume: v})
+		all = append(all, &Volume{Node: agent.Node, Volume: v})
 	}
 	slices.SortFunc(all, func(a, b *Volume) int { return cmp.Compare(a.PVName, b.PVName) })
 	return all
