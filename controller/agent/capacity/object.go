@@ -110,14 +110,15 @@ func merged(o, want *storagev1.CSIStorageCapacity) *storagev1.CSIStorageCapacity
 // pod without a controller owns them itself, because it will not be started again.
 func (p *Publisher) findOwner(ctx context.Context) error {
 	if p.config.Pod == "" || p.ownerRead {
-		return nil
+		return p.ownerErr
 	}
+	p.ownerRead, p.ownerErr = true, nil
 	pod, err := p.config.Client.CoreV1().Pods(p.config.Namespace).Get(ctx, p.config.Pod, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("read the agent's own pod %s/%s, whose controller owns the capacity objects: %w",
+		p.ownerErr = fmt.Errorf("read the agent's own pod %s/%s, whose controller owns the capacity objects: %w",
 			p.config.Namespace, p.config.Pod, err)
+		return p.ownerErr
 	}
-	p.ownerRead = true
 	p.owner = &metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}
 	if c := metav1.GetControllerOf(pod); c != nil {
 		p.owner = &metav1.OwnerReference{APIVersion: c.APIVersion, Kind: c.Kind, Name: c.Name, UID: c.UID}

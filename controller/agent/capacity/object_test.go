@@ -5,9 +5,11 @@ import (
 	"testing"
 
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/kubernetes/fake"
 	"sigs.k8s.io/yaml"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
@@ -128,6 +130,23 @@ func TestMerged(t *testing.T) {
 		}
 		if o.String() != before.String() {
 			t.Errorf("%s: the object in the cache was changed", name)
+		}
+	}
+}
+
+// An agent whose pod is gone reads that once a pass, however many objects need its owner.
+func TestOwnPodIsReadOnce(t *testing.T) {
+	p, client := publisher(), fake.NewClientset()
+	p.config.Client, p.config.Pod = client, "gone"
+	for pass := 1; pass <= 2; pass++ {
+		p.ownerRead = false
+		for range 5 {
+			if err := p.findOwner(t.Context()); !apierrors.IsNotFound(err) {
+				t.Fatal(err)
+			}
+		}
+		if got := len(client.Actions()); got != pass {
+			t.Errorf("%d requests in %d passes", got, pass)
 		}
 	}
 }

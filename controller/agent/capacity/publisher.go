@@ -52,7 +52,8 @@ type Publisher struct {
 
 	// Used by pass alone.
 	owner     *metav1.OwnerReference
-	ownerRead bool                 // in this pass
+	ownerRead bool                 // in this pass, or not to be had
+	ownerErr  error                // of that reading
 	swept     bool                 // the objects of sidecars are deleted
 	written   map[string]published // by object
 	logged    map[string]string    // from a class to its pool that is not on this node
