@@ -52,6 +52,7 @@ func TestWords(t *testing.T) {
 			"node delete node-02; rest"},
 		"the claim of a lost node's disk": {words: "install a=/a b=/b+claim c=/c; wait 2m; claim c1 node-01 b-release 1Mi; " +
 			"node delete node-01; wait 6m30s; delete disk node-01/b"},
+		"an agent runs on without Node and pod": {words: "install a=/a b=/b+claim c=/c; wait 30s; pod hangs node-02; node vanish node-02; rest"},
 		"a webhook refuses PVs for good": {words: "webhook refuses csi; " + strings.Join([]string{"claim c1 node-01 a-keep 1Mi",
 			"claim c2 node-01 a-keep 1Mi", "claim c3 node-01 a-keep 1Mi", "claim c4 node-01 a-keep 1Mi", "claim c5 node-01 a-keep 1Mi",
 			"claim c6 node-01 a-keep 1Mi", "claim c7 node-01 a-keep 1Mi", "claim c8 node-01 a-keep 1Mi"}, "; ") + "; wait 2m; rest"},
