@@ -74,6 +74,7 @@ type Controller struct {
 	goneFrom  map[types.UID]time.Time // PVs without a device
 	wipes     map[string]bool         // Leases of the node
 	listed    time.Time               // when the pass began to list PVs
+	readAt    time.Time               // when the last pass began to read devices
 
 	running sync.WaitGroup // jobs
 

@@ -206,8 +206,8 @@ func (c *Controller) next() time.Duration {
 		}
 	}
 	for _, since := range c.goneFrom {
-		if left := absence - time.Since(since); left > 0 {
-			next = min(next, left)
+		if c.readAt.Sub(since) < absence { // then the pass has not decided, also if it took longer than that
+			next = min(next, absence-time.Since(since))
 		}
 	}
 	return max(next, debounce)

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 	"kubevirt.io/hostpath-provisioner/volume/disk"
@@ -160,4 +161,21 @@ func TestJobWithoutProgress(t *testing.T) {
 		cancel()
 		c.running.Wait()
 	})
+}
+
+// A PV whose disk is gone is looked at again as soon as that has lasted, also if the pass that found it
+// took longer, and not for ever.
+func TestNextAfterASlowPass(t *testing.T) {
+	for _, row := range []struct{ gone, read, want time.Duration }{ // ago
+		{time.Second, time.Second, absence - time.Second},
+		{time.Minute, time.Minute, debounce},
+		{time.Minute, 0, 5 * time.Minute},
+	} {
+		now := time.Now()
+		c := &Controller{Config: Config{Interval: 5 * time.Minute}, readAt: now.Add(-row.read),
+			goneFrom: map[types.UID]time.Time{"a": now.Add(-row.gone)}}
+		if got := c.next(); got > row.want || got < row.want-500*time.Millisecond && got != debounce {
+			t.Errorf("gone for %s, read %s ago: %s, want %s", row.gone, row.read, got, row.want)
+		}
+	}
 }

@@ -71,7 +71,7 @@ func (c *Controller) compare(ctx context.Context) error {
 	c.observe(s)
 	f.partly = c.wipedPartly(pvs)
 	decisions := plan(f)
-	c.goneFrom = map[types.UID]time.Time{}
+	c.goneFrom, c.readAt = map[types.UID]time.Time{}, f.now
 	for _, d := range decisions {
 		if !d.since.IsZero() {
 			c.goneFrom[d.pv.UID] = d.since
