@@ -59,15 +59,16 @@ func Scheme() (*runtime.Scheme, error) {
 
 // Run reconciles until the context ends. Of several operators one does; another takes over from it.
 func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) error {
-	return s.RunIn(ctx, config, Outside{Listen: &a, Metrics: registry.Registry, Gatherer: registry.Registry})
-}
-
-// RunIn is Run for an operator that is not alone in its process.
-func (s Settings) RunIn(ctx context.Context, config *rest.Config, outside Outside) error {
 	config = rest.CopyConfig(config)
 	// The client's own defaults, 5 requests a second, let the volumes of one node delay waiting claims for
 	// minutes, and a pass over the record of a large cluster take seconds.
 	config.QPS, config.Burst = 20, 40
+	return s.RunIn(ctx, config, Outside{Listen: &a, Metrics: registry.Registry, Gatherer: registry.Registry})
+}
+
+// RunIn is Run for an operator that is not alone in its process. The config's limit of requests is the
+// caller's.
+func (s Settings) RunIn(ctx context.Context, config *rest.Config, outside Outside) error {
 	live, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err

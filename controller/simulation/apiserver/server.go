@@ -81,7 +81,9 @@ func New(more ...Resource) *Server {
 	return s
 }
 
-// Config returns the configuration of a client. who is its name, such as agent/node-01#3.
+// Config returns the configuration of a client. who is its name, such as agent/node-01#3. The client has
+// no limit of requests: client-go's broadcaster of events holds its lock while a request waits for one,
+// and a bubble's time does not pass while another goroutine waits for a lock.
 func (s *Server) Config(who string) *rest.Config {
 	return &rest.Config{Host: "http://simulated", Transport: transport{s, who}, QPS: -1, UserAgent: who,
 		ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON, AcceptContentTypes: runtime.ContentTypeJSON}}
