@@ -125,7 +125,8 @@ func (w *World) afterFaults() {
 			w.judge.blame("STUCK", "claim %s was deleted %s ago, and has the finalizers %v", c.Name, since(c.DeletionTimestamp), c.Finalizers)
 		case c.Status.Phase == corev1.ClaimLost && w.judge.keeps(c.UID):
 			w.judge.blame("STUCK", "claim %s is Lost, and its data is there", c.Name)
-		case c.Status.Phase != corev1.ClaimBound && c.Status.Phase != corev1.ClaimLost && !said[string(c.UID)] && *c.Spec.StorageClassName != rawClass && !nothing:
+		case c.Status.Phase == corev1.ClaimBound, c.Status.Phase == corev1.ClaimLost, said[string(c.UID)], nothing, w.told(&c):
+		default:
 			w.judge.blame("SILENT", "claim %s is %s, without an event%s", c.Name, c.Status.Phase, w.beside(&c))
 		}
 	}
@@ -142,6 +143,17 @@ func (w *World) afterFaults() {
 			w.judge.blame("STUCK", "PV %s is Released with policy Delete, without an event%s", pv.Name, w.around(pv.Name))
 		}
 	}
+}
+
+// told reports whether Kubernetes, or nobody, says why a claim waits: its class does not exist, it is that of
+// raw disks, which is static, or the claim names a PV that is another's by now (FailedBinding).
+func (w *World) told(c *corev1.PersistentVolumeClaim) bool {
+	class, err := w.god.StorageV1().StorageClasses().Get(ctx, *c.Spec.StorageClassName, metav1.GetOptions{})
+	if err != nil || class.Name == rawClass {
+		return true
+	}
+	pv, err := w.god.CoreV1().PersistentVolumes().Get(ctx, c.Spec.VolumeName, metav1.GetOptions{})
+	return c.Spec.VolumeName != "" && err == nil && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.Name != c.Name
 }
 
 // due notes that the PV of a claim that a person deletes has to go: it is Bound, and its agent had
