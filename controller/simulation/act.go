@@ -25,7 +25,7 @@ type act struct {
 
 // acts are those that a seed may draw; all words are carried out.
 func acts() []act {
-	return slices.Concat(claimActs, nodeActs, agentActs, serverActs, peopleActs, changeActs, restoreActs, backupActs, recoverActs, undeleteActs, tenantActs, rawActs, operatorActs)
+	return slices.Concat(claimActs, copyActs, nodeActs, agentActs, serverActs, peopleActs, changeActs, restoreActs, backupActs, recoverActs, undeleteActs, tenantActs, rawActs, operatorActs)
 }
 
 // actOf returns the act that a step begins with, and the arguments.

@@ -20,6 +20,7 @@ func (j *judge) podWrites(pv *corev1.PersistentVolume, claim *corev1.PersistentV
 	if j.backup[claim.Name] == nil {
 		j.backup[claim.Name] = pv.DeepCopy()
 	}
+	j.copied(v, claim)
 	file := filepath.Join(j.place(v), dataFile)
 	have, err := os.ReadFile(file)
 	mark := string(claim.UID)

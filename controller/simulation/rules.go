@@ -24,6 +24,7 @@ var Rules = map[string]string{
 	"ABSENT":  "the disk of a node that has not existed for half an hour, and that no claim had, is not given to a claim",
 	"OWNED":   "a PV of a claim that lives is not deleted with a Node object",
 	"BYTES":   "data of a claim that lives, of a PV that is to be kept, or of a volume that was not to be deleted, is never removed, wiped or given to another claim",
+	"COPY":    "a copy has the data of the claim that is its source, and of no other",
 	"KEPT":    "a deleted volume is kept for as long as its agent was told, unless room is needed",
 	"GRACE":   "a claim, PV or Node annotation is given up only by the rule of docs/node-gone.md, after the grace period of this loss",
 	"SILENT":  "an hour after the last fault every claim is Bound, or has an event of ours",
@@ -145,8 +146,8 @@ func (w *World) afterFaults() {
 	}
 }
 
-// told reports whether Kubernetes, or nobody, says why a claim waits: its class does not exist, it is that of
-// raw disks, which is static, or the claim names a PV that is another's by now (FailedBinding).
+// told reports whether no process of ours has to say why a claim waits: its class does not exist, or the claim
+// names a PV that is another's by now, and Kubernetes says so; or it waits for a raw disk to be added.
 func (w *World) told(c *corev1.PersistentVolumeClaim) bool {
 	class, err := w.god.StorageV1().StorageClasses().Get(ctx, *c.Spec.StorageClassName, metav1.GetOptions{})
 	if err != nil || class.Name == rawClass {

@@ -53,6 +53,10 @@ func TestWords(t *testing.T) {
 		"the claim of a lost node's disk": {words: "install a=/a b=/b+claim c=/c; wait 2m; claim c1 node-01 b-release 1Mi; " +
 			"node delete node-01; wait 6m30s; delete disk node-01/b"},
 		"an agent runs on without Node and pod": {words: "install a=/a b=/b+claim c=/c; wait 30s; pod hangs node-02; node vanish node-02; rest"},
+		"a copy of a volume of another node than its pod's first": {words: "claim c1 node-01 a-keep 1Mi; wait 1m; claim copy c2 c1 node-02; wait 10m; " +
+			"delete claim c1; wait 5m; claim copy c3 c2 node-01; wait 5m"},
+		"the original of a copy is made again under its name": {words: "claim c1 node-01 a-keep 1Mi; wait 1m; claim copy c2 c1 node-01; delete claim c1; " +
+			"claim again c1; wait 10m"},
 		"a webhook refuses PVs for good": {words: "webhook refuses csi; " + strings.Join([]string{"claim c1 node-01 a-keep 1Mi",
 			"claim c2 node-01 a-keep 1Mi", "claim c3 node-01 a-keep 1Mi", "claim c4 node-01 a-keep 1Mi", "claim c5 node-01 a-keep 1Mi",
 			"claim c6 node-01 a-keep 1Mi", "claim c7 node-01 a-keep 1Mi", "claim c8 node-01 a-keep 1Mi"}, "; ") + "; wait 2m; rest"},

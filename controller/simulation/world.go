@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -131,6 +132,10 @@ var ctx = context.Background()
 func (w *World) makeClass(name, provisioner string, parameters map[string]string, gone string) {
 	wait := storagev1.VolumeBindingWaitForFirstConsumer
 	grow := true
+	if provisioner == contract.CSIProvisioner {
+		parameters = maps.Clone(parameters)
+		parameters[contract.CopyParameter] = "allowed" // no filesystem of the machine need share blocks
+	}
 	must1(w.god.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{
 		ObjectMeta:  metav1.ObjectMeta{Name: name, Annotations: map[string]string{contract.AnnNodeGone: gone}},
 		Provisioner: provisioner, Parameters: parameters, VolumeBindingMode: &wait, AllowVolumeExpansion: &grow,
