@@ -342,6 +342,17 @@ func TestSizesAreConvertedByOneFunction(t *testing.T) {
 	}
 }
 
+// A pause that doubles has bounds at both ends, and they are easy to get wrong. One function has them.
+func TestPausesAreDoubledByOneFunction(t *testing.T) {
+	items := "controller/kube/live/pages.go" // doubles the items of a page
+	doubles := regexp.MustCompile(`\bmin\([^\n]*\b2\*`)
+	for path, text := range sources(t) {
+		if found := doubles.FindString(text); found != "" && path != items && path != "controller/kube/sleep/sleep.go" {
+			t.Errorf("%s has %q; use sleep.Doubled", path, found)
+		}
+	}
+}
+
 // sources are the files of the module's packages, tests excepted, by their paths.
 func sources(t *testing.T, flags ...string) map[string]string {
 	t.Helper()

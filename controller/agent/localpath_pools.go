@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
+	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
@@ -61,7 +62,7 @@ func (s *sweeps) do(sweep func() error) bool {
 		s.pause = 0
 	}
 	err := sweep()
-	s.pause = min(max(2*s.pause, sweepFirst), sweepLast)
+	s.pause = sleep.Doubled(s.pause, sweepFirst, sweepLast)
 	s.next = time.Now().Add(s.pause)
 	if err == nil {
 		s.at = time.Now()

@@ -69,7 +69,7 @@ func (i *Info) Run(ctx context.Context, granted func()) {
 		}
 		i.checkAgain(ctx, granted)
 		next = time.Now().Add(pause)
-		pause = min(2*pause, recheckLast)
+		pause = sleep.Doubled(pause, recheck, recheckLast)
 	}
 }
 

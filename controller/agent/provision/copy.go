@@ -245,7 +245,7 @@ func (c *copies) failed(claim types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.of(claim)
-	t.pause = min(max(2*t.pause, copyAgainFirst), copyAgainLast)
+	t.pause = sleep.Doubled(t.pause, copyAgainFirst, copyAgainLast)
 	t.next = time.Now().Add(t.pause)
 	c.seen.Add(claim, t)
 }

@@ -175,7 +175,7 @@ func (p *PVs) sweepForever(ctx context.Context) {
 			if requested = true; !sleep.For(ctx, min(backoff, time.Until(due))) {
 				return
 			}
-			backoff = min(2*backoff, sweepEvery)
+			backoff = sleep.Doubled(backoff, wakePause, sweepEvery)
 		}
 		if every = p.sweepEvery(); !p.sweep(ctx, requested || !time.Now().Before(all)) && ctx.Err() == nil {
 			every = sweepOften

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -43,10 +44,10 @@ func newFailing() *failing { return &failing{claims: map[string]failure{}} }
 func (f *failing) add(key string, now failure) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now.pause = retryFirst
 	if before, ok := f.claims[key]; ok && before.uid == now.uid && before.requested == now.requested {
-		now.pause = min(2*before.pause, retryLast)
+		now.pause = before.pause
 	}
+	now.pause = sleep.Doubled(now.pause, retryFirst, retryLast)
 	now.until = time.Now().Add(now.pause)
 	f.claims[key] = now
 	return now.pause

@@ -53,3 +53,11 @@ func TestTurn(t *testing.T) {
 		}
 	})
 }
+
+func TestDoubled(t *testing.T) {
+	for pause, want := range map[time.Duration]time.Duration{0: 3, 1: 3, 3: 6, 6: 10, 10: 10} {
+		if got := sleep.Doubled(pause, 3, 10); got != want {
+			t.Errorf("the pause after %d is %d; want %d", pause, got, want)
+		}
+	}
+}

@@ -22,6 +22,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
+	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 )
 
@@ -163,13 +164,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // pause returns the time until the next pass while volumes of the node are released, 0 while none are.
 func (r *Reconciler) pause(node string, releases bool) time.Duration {
 	q := r.since[node]
-	switch {
-	case !releases:
+	if q.pause = sleep.Doubled(q.pause, releaseInterval, checkInterval); !releases {
 		q.pause = 0
-	case q.pause == 0:
-		q.pause = releaseInterval
-	default:
-		q.pause = min(2*q.pause, checkInterval)
 	}
 	r.since[node] = q
 	return q.pause

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc"
 	"k8s.io/klog/v2"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 )
 
 // apiVersion is the version that the kubelet requires of a CSI driver.
@@ -104,7 +106,7 @@ func (r *Registration) next() time.Duration {
 	if r.state == nil {
 		return 0
 	}
-	return min(max(2*r.retry, retryFirst), retryLast)
+	return sleep.Doubled(r.retry, retryFirst, retryLast)
 }
 
 // Renew makes the kubelet register the driver again, by a new socket. The kubelet forgets the
