@@ -107,8 +107,14 @@ func (n *node) real(disk, path string) string {
 	if disk != "" {
 		return filepath.Join(n.base, "disks", disk, path)
 	}
-	first, rest, _ := strings.Cut(strings.TrimPrefix(path, n.base+"/"), "/")
-	return filepath.Join(n.dir(first), rest)
+	pool := n.pool(path)
+	return filepath.Join(n.dir(pool), strings.TrimPrefix(path, filepath.Join(n.base, pool)))
+}
+
+// pool is the first element of a path on the machine: the pool that a disk is taken away from.
+func (n *node) pool(path string) string {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, n.base+"/"), "/")
+	return first
 }
 
 // disks provisions the disks for which pods wait, and removes those whose claims are gone, by the

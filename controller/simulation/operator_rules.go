@@ -44,7 +44,11 @@ func (i *installed) afterFaults() {
 	i.judge.mu.Lock()
 	defer i.judge.mu.Unlock()
 	for _, v := range i.judge.volumes {
-		if n := i.node(v.node); v.path != "" && v.mark != "" && bound[v.claim] && n != nil && n.agent != nil {
+		n := i.node(v.node)
+		if n != nil && v.disk == "" && !n.away[n.pool(v.path)].IsZero() && !v.removed.IsZero() {
+			continue // while no PV named the pool of the missing disk, another one was founded in its place
+		}
+		if v.path != "" && v.mark != "" && bound[v.claim] && n != nil && n.agent != nil {
 			if at := n.agent.paths[v.pool]; at == "" || filepath.Join(at, v.dir) != i.judge.place(v) {
 				i.judge.blameLocked("HIDDEN", "the volume of claim %s is not where the agent of %s has pool %s", v.name, v.node, v.pool)
 			}
