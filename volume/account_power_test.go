@@ -15,11 +15,12 @@ type powerAccount struct {
 	names   map[string]known
 	pending map[string][]note // calls without a result: one, and more if the process was killed in the first
 	calls   map[string]int    // how many were asked
+	sources map[string]bool   // names that were copied
 	purging map[string]int    // calls when the purge began, of names that had no call under way; nil without a purge
 }
 
 func newPowerAccount() *powerAccount {
-	return &powerAccount{names: map[string]known{}, pending: map[string][]note{}, calls: map[string]int{}}
+	return &powerAccount{names: map[string]known{}, pending: map[string][]note{}, calls: map[string]int{}, sources: map[string]bool{}}
 }
 
 // take adds a note.
@@ -52,6 +53,9 @@ func (a *powerAccount) take(n note) {
 	case !n.Told:
 		a.calls[n.Name]++
 		a.pending[n.Name] = append(a.pending[n.Name], n)
+		if n.From != "" {
+			a.sources[n.From] = true
+		}
 	default:
 		a.names[n.Name] = a.names[n.Name].after(n)
 		delete(a.pending, n.Name)

@@ -31,12 +31,14 @@ type note struct {
 	Why   string // of an orphan
 	Mode  uint32
 	Owner uint32
-	Keep  bool // the volume is to be kept once it is deleted
+	Keep  bool              // the volume is to be kept once it is deleted
+	From  string            // the volume that is copied
+	Files map[string]string // which it has, as in directory
 }
 
 func (n note) String() string {
 	text := n.Do + " " + n.Name
-	for _, word := range []string{n.UID, n.File, n.Why} {
+	for _, word := range []string{n.UID, n.File, n.Why, n.From} {
 		if word != "" {
 			text += " " + word
 		}
@@ -105,6 +107,8 @@ func (c *caller) perform(n note, data []byte) (err error) {
 	switch n.Do {
 	case "create":
 		_, err = c.pool.Create(s)
+	case "clone":
+		_, err = awaited(c.pool, cloneFrom(c.pool, n.From, s))
 	case "bind":
 		_, err = c.pool.Bind(n.Name, volume.Binding{PV: s.PV, ReclaimPolicy: s.ReclaimPolicy, Owner: owner, UID: "uid-" + s.PV, Cluster: s.Cluster, Bound: true})
 	case "expand":

@@ -53,6 +53,7 @@ func (j *judge) all(random *rand.Rand) {
 		return
 	}
 	j.check("after the start")
+	j.account.takeBack(j.pool.Kept())
 	first := j.everything()
 	j.pool.Close()
 	if !j.restart() {
@@ -115,7 +116,7 @@ func (j *judge) again() {
 			if errors.Is(err, volume.ErrNotFound) {
 				continue
 			}
-		case "create", "delete", "adopt", "undelete", "drop":
+		case "create", "clone", "delete", "adopt", "undelete", "drop":
 		default:
 			continue // no call of the pool
 		}

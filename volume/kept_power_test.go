@@ -5,6 +5,8 @@ package volume_test
 import (
 	"fmt"
 	"slices"
+
+	"kubevirt.io/hostpath-provisioner/volume"
 )
 
 // A keptKnown is a deleted volume that the pool keeps.
@@ -40,6 +42,20 @@ func (k known) keptAfter(n note) []keptKnown {
 
 func (k known) without(uid string) []keptKnown {
 	return slices.DeleteFunc(slices.Clone(k.Kept), func(e keptKnown) bool { return e.UID == uid })
+}
+
+// takeBack notes which of the dropped volumes a power cut brought back: they are kept as before.
+func (a *powerAccount) takeBack(kept []volume.Kept) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, k := range kept {
+		known := a.names[k.Record.Name]
+		if i := known.keptAt(k.Record.Owner.UID); i >= 0 {
+			known.Kept = slices.Clone(known.Kept)
+			known.Kept[i].dropped = false
+			a.names[k.Record.Name] = known
+		}
+	}
 }
 
 // keptSurely returns the claims whose volumes are kept for sure.

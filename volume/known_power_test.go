@@ -38,6 +38,7 @@ type known struct {
 	Bytes   int64
 	Bound   certainty
 	Adopted bool
+	Clone   bool // which Bind flushes at once
 	Orphan  string
 	Keep    bool       // the volume is to be kept once it is deleted
 	Place   *directory // in place: the volume's or, without a record or beside Aside, an administrator's
@@ -65,11 +66,13 @@ func (k known) next(n note) known {
 	switch n.Do {
 	case "create":
 		return known{Record: true, UID: n.UID, Bytes: n.Bytes, Keep: n.Keep, Place: &directory{Mode: n.Mode, Owner: n.Owner, Files: map[string]string{}}}
+	case "clone":
+		return known{Record: true, Clone: true, UID: n.UID, Bytes: n.Bytes, Keep: n.Keep, Place: &directory{Mode: n.Mode, Owner: n.Owner, Files: maps.Clone(n.Files)}}
 	case "write":
 		k.Place = k.Place.with(n)
 	case "bind":
 		switch {
-		case k.Orphan != "" || k.Bound == surely:
+		case k.Orphan != "" || k.Bound == surely || k.Clone:
 			k.Bound, k.Orphan, k.written = surely, "", true
 		case k.Bound == no:
 			k.Bound = maybe

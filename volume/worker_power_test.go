@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -90,7 +91,12 @@ func (w *worker) choose(name string, k known) note {
 		}
 		return n
 	}
+	from, source := w.source(name)
 	switch x := w.random.IntN(100); {
+	case !k.Record && k.Place == nil && x < 50 && from != "":
+		n.Do, n.UID, n.From, n.Bytes = "clone", fmt.Sprintf("u%d", serial), from, source.Bytes
+		n.Mode, n.Owner, n.Files = source.Place.Mode, source.Place.Owner, source.Place.Files
+		n.Keep = w.random.IntN(2) == 0
 	case !k.Record && k.Place == nil && x < 70:
 		n.Do, n.UID, n.Bytes = "create", fmt.Sprintf("u%d", serial), mib
 		n.Mode, n.Owner = []uint32{0o2770, 0o750, 0o777}[w.random.IntN(3)], []uint32{0, 1000}[w.random.IntN(2)]
@@ -119,4 +125,15 @@ func (w *worker) choose(name string, k known) note {
 		n.Do = "delete"
 	}
 	return n
+}
+
+// source returns another volume of the worker that can be copied and has files, "" if there is none.
+func (w *worker) source(name string) (string, known) {
+	mine := name[:len(name)-1]
+	for _, from := range w.account.each() {
+		if k := w.account.of(from); from != name && strings.HasPrefix(from, mine) && k.Record && !k.Adopted && k.Place != nil && len(k.Place.Files) > 0 {
+			return from, k
+		}
+	}
+	return "", known{}
 }
