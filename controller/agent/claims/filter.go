@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"kubevirt.io/hostpath-provisioner/controller/agent/informers"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/share"
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 )
 
@@ -34,7 +34,7 @@ type filter struct {
 	resend map[types.UID]*corev1.PersistentVolumeClaim // to be sent again; nil unless a held claim was read
 	wake   chan struct{}
 
-	sharer informers.Sharer
+	sharer share.Sharer
 }
 
 // source lists and watches all claims of the cluster. No call of list has all of them in

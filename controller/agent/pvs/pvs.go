@@ -12,10 +12,10 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/backends"
-	"kubevirt.io/hostpath-provisioner/controller/agent/informers"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
+	"kubevirt.io/hostpath-provisioner/controller/kube/share"
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -81,7 +81,7 @@ type PVs struct {
 	claims   Claims      // set by Watch
 	local    cache.Store // claims of this node; set by Watch
 	informer cache.SharedIndexInformer
-	sharer   informers.Sharer
+	sharer   share.Sharer
 	queue    workqueue.TypedRateLimitingInterface[string] // names of PVs
 	wake     chan struct{}                                // receives a request for a sweep
 	// PVs of this node without the node label, as of the last sweep

@@ -1,4 +1,4 @@
-package informers_test
+package share_test
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
-	"kubevirt.io/hostpath-provisioner/controller/agent/informers"
+	"kubevirt.io/hostpath-provisioner/controller/kube/share"
 )
 
 // decode returns an object as a response of the API server has it, in memory of its own.
@@ -77,7 +77,7 @@ func claimOf(t *testing.T, pv *corev1.PersistentVolume) *corev1.PersistentVolume
 // Claim and PV of a volume take little memory in the caches of its node.
 func TestSharedObjectsAreSmall(t *testing.T) {
 	const n, most = 2000, 2600
-	var s informers.Sharer
+	var s share.Sharer
 	kept := make([]any, 0, 2*n)
 	before := live()
 	for i := range n {
@@ -104,7 +104,7 @@ func live() int64 {
 
 // What is shared is the same as before, and objects that differ stay different.
 func TestSharedObjectsAreTheSame(t *testing.T) {
-	var s informers.Sharer
+	var s share.Sharer
 	long := strings.Repeat("x", 5000)
 	for i := range 3000 { // more than are shared
 		pv := pvOf(t, fmt.Sprintf("%dMi", 1+i))

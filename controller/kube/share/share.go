@@ -1,6 +1,8 @@
-package informers
+// Package share lets the objects of a cache share what they have alike.
+package share
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -12,8 +14,8 @@ import (
 )
 
 const (
-	// sharedMost is how many different values of a kind are shared, and sharedBytes how long one may be. Any user can
-	// create objects with other values, so that more than these begin again.
+	// sharedMost is how many different values of a kind are shared unless Most is set, and sharedBytes how long one may
+	// be. Any user can create objects with other values, so that more than these begin again.
 	sharedMost  = 1024
 	sharedBytes = 4096
 )
@@ -24,6 +26,9 @@ const (
 //
 // A shared map is in many objects: as for every object of a cache, who changes one copies it before.
 type Sharer struct {
+	// Most is how many different values of a kind are shared, 0 for those of a node.
+	Most int
+
 	mu         sync.Mutex
 	texts      map[string]string
 	maps       map[string]map[string]string
@@ -90,7 +95,7 @@ func each[T ~string](s *Sharer, all []T) {
 func shareText[T ~string](s *Sharer, t *T) { *t = T(s.text(string(*t))) }
 
 func (s *Sharer) text(t string) string {
-	return shared(&s.texts, t, func() string { return strings.Clone(t) })
+	return shared(s.Most, &s.texts, t, func() string { return strings.Clone(t) })
 }
 
 // strings returns the map of the same content that was shared before, or this one.
@@ -105,7 +110,7 @@ func (s *Sharer) strings(m map[string]string) map[string]string {
 			return m
 		}
 	}
-	return shared(&s.maps, key.String(), func() map[string]string { return m })
+	return shared(s.Most, &s.maps, key.String(), func() map[string]string { return m })
 }
 
 // size is strings for a list that has the storage alone.
@@ -114,7 +119,7 @@ func (s *Sharer) size(l corev1.ResourceList) corev1.ResourceList {
 	if !ok || len(l) > 1 {
 		return l
 	}
-	return shared(&s.sizes, q.String(), func() corev1.ResourceList { return l })
+	return shared(s.Most, &s.sizes, q.String(), func() corev1.ResourceList { return l })
 }
 
 func (s *Sharer) affinity(a *corev1.VolumeNodeAffinity) *corev1.VolumeNodeAffinity {
@@ -125,11 +130,11 @@ func (s *Sharer) affinity(a *corev1.VolumeNodeAffinity) *corev1.VolumeNodeAffini
 	if err != nil {
 		return a
 	}
-	return shared(&s.affinities, string(key), func() *corev1.VolumeNodeAffinity { return a })
+	return shared(s.Most, &s.affinities, string(key), func() *corev1.VolumeNodeAffinity { return a })
 }
 
 // shared returns the value of the key that was shared before, or else the one that make returns, which is shared from now on.
-func shared[V any](all *map[string]V, key string, make func() V) V {
+func shared[V any](most int, all *map[string]V, key string, make func() V) V {
 	if v, ok := (*all)[key]; ok {
 		return v
 	}
@@ -137,7 +142,7 @@ func shared[V any](all *map[string]V, key string, make func() V) V {
 	if len(key) > sharedBytes {
 		return v
 	}
-	if *all == nil || len(*all) >= sharedMost {
+	if *all == nil || len(*all) >= cmp.Or(most, sharedMost) {
 		*all = map[string]V{}
 	}
 	(*all)[strings.Clone(key)] = v
