@@ -139,8 +139,9 @@ func (s Settings) manager(ctx context.Context, config *rest.Config, live kuberne
 	if err != nil {
 		return nil, err
 	}
+	pvs := installed.NewSlimPVs()
 	options := manager.Options{
-		Scheme: types, Cache: s.cached(),
+		Scheme: types, Cache: s.cached(pvs),
 		Client:         client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 		LeaderElection: true, LeaderElectionID: lease, LeaderElectionNamespace: s.Namespace,
 		LeaderElectionReleaseOnCancel: true,
@@ -151,7 +152,7 @@ func (s Settings) manager(ctx context.Context, config *rest.Config, live kuberne
 			return endingCache{made, ctx}, err
 		},
 	}
-	options.Cache.NewInformer = s.informers(live)
+	options.Cache.NewInformer = s.informers(live, pvs)
 	outside.manage(&options)
 	mgr, err := manager.New(config, options)
 	if err != nil {
@@ -193,11 +194,11 @@ func (r *wiring) serve(mgr ctrl.Manager, outside Outside) error {
 
 // cached is what the operator caches: its own namespace, and what has its label, but only one
 // ConfigMap and one Secret.
-func (s Settings) cached() cache.Options {
+func (s Settings) cached(pvs *installed.SlimPVs) cache.Options {
 	own := map[string]cache.Config{s.Namespace: {}}
 	marked := labels.SelectorFromSet(labels.Set{"k8s-app": "hostpath-provisioner"})
 	cached := cache.Options{ByObject: map[client.Object]cache.ByObject{
-		&corev1.Pod{}: {Namespaces: own, Label: marked},
+		&corev1.Pod{}: {Namespaces: own, Label: marked, Transform: cache.TransformStripManagedFields()},
 	}}
 	for _, o := range install.Kinds() {
 		by := cache.ByObject{}
@@ -212,7 +213,8 @@ func (s Settings) cached() cache.Options {
 		cached.ByObject[o] = by
 	}
 	cached.ByObject[&corev1.PersistentVolumeClaim{}] = cache.ByObject{Transform: s.slimClaim}
-	cached.ByObject[&corev1.PersistentVolume{}] = cache.ByObject{Transform: cache.TransformStripManagedFields()}
+	cached.ByObject[&corev1.PersistentVolume{}] = cache.ByObject{Transform: slimPV(pvs)}
+	cached.ByObject[&corev1.Node{}] = cache.ByObject{Transform: cache.TransformStripManagedFields()}
 	cached.ByObject[&storagev1.CSIStorageCapacity{}] = cache.ByObject{Namespaces: own,
 		Transform: cache.TransformStripManagedFields()}
 	cached.ByObject[&batchv1.Job{}] = cache.ByObject{Namespaces: own, Label: marked}

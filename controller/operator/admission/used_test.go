@@ -14,6 +14,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/operator/installed/installedtest"
 )
 
 // A pool that PVs name does not go, and the answer names them.
@@ -28,7 +29,7 @@ func TestUsedPoolStays(t *testing.T) {
 		}
 		return runtime.RawExtension{Raw: text}
 	}
-	v := &Validator{Cache: fake.NewClientBuilder().WithObjects(pv).Build(), Namespace: "ns"}
+	v := &Validator{Cache: installedtest.Cached(fake.NewClientBuilder().WithObjects(pv).Build()), Namespace: "ns"}
 	answer := v.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		Operation: admissionv1.Update, OldObject: raw("a"), Object: raw("b")}})
 	if answer.Allowed || !strings.Contains(answer.Result.Message, "pv-1") {

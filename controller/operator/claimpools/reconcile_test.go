@@ -26,6 +26,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/release"
+	"kubevirt.io/hostpath-provisioner/controller/operator/installed/installedtest"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
@@ -48,7 +49,7 @@ func objectsOf(t *testing.T, there ...client.Object) *cluster {
 			o.SetUID(types.UID(fmt.Sprintf("uid-%d", n)))
 			return to.Create(ctx, o, opts...)
 		}}).Build()
-	c.k = &Reconciler{release.Pass{Maker: objects.Maker{Installation: apply.Installation{Namespace: "ns"}, Image: "image:v1"}, Client: c.Client, Live: c.Client,
+	c.k = &Reconciler{release.Pass{Maker: objects.Maker{Installation: apply.Installation{Namespace: "ns"}, Image: "image:v1"}, Client: installedtest.CachedClient(c.Client), Live: c.Client,
 		Now: time.Now, Applier: c, Events: c, Record: c.read(), Resource: &v1beta1.HostPathProvisioner{}, Blockers: &release.Blockers{}}}
 	return c
 }

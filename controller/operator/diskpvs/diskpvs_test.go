@@ -22,6 +22,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/controller/operator/installed/installedtest"
 )
 
 const grace = time.Minute
@@ -105,7 +106,7 @@ func (s *scene) reconciler(t *testing.T, change func(*scene)) (*Reconciler, *kub
 	t.Helper()
 	cached := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithRuntimeObjects(s.objects()...).
 		WithIndex(&corev1.PersistentVolume{}, byLabel, labelOf).Build()
-	r := &Reconciler{Namespace: "agents", Cache: cached, wrote: map[types.UID]written{},
+	r := &Reconciler{Namespace: "agents", Cache: installedtest.Cached(cached), wrote: map[types.UID]written{},
 		Grace:  func(context.Context) (time.Duration, error) { return grace, nil },
 		absent: map[string]absence{"node-01": {at: time.Now().Add(-s.waited)}}}
 	if change != nil {

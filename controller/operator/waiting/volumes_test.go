@@ -58,7 +58,7 @@ func TestVolumes(t *testing.T) {
 			cache := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithRuntimeObjects(append(s.objects(), runtime.Object(pv))...).Build()
 			recorder := newRecorder(t, live)
 			defer recorder.Close()
-			v := &Volumes{leaving: map[types.UID]leaving{}, Reconciler: &Reconciler{Namespace: "agents", Cache: cache, Live: live, Events: recorder,
+			v := &Volumes{leaving: map[types.UID]leaving{}, Reconciler: &Reconciler{Namespace: "agents", Cache: installedtest.Cached(cache), Live: live, Events: recorder,
 				Installed: installedtest.Beside(s.other)}}
 			for end := time.Now().Add(sayAgainAfter / 2); time.Now().Before(end); {
 				next, err := v.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: pv.Name}})
