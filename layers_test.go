@@ -121,7 +121,7 @@ var floors = [][]string{
 	{"apply", "installed", "poolrecord", "agentstatus", "optional", "tlsprofile", "metrics"},
 	{"claimpools/objects"},
 	{"claimpools/release"},
-	{"claimpools", "layout", "templatenodes", "nodegone", "diskpvs", "waiting", "removal", "installed/installedtest", "apply/applytest"},
+	{"claimpools", "layout", "templatenodes", "nodegone", "diskpvs", "waiting", "removal", "former", "installed/installedtest", "apply/applytest"},
 	{"admission"},
 	{"install"},
 	{""},

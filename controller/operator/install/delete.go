@@ -115,7 +115,7 @@ func (r *Reconciler) agentsThatEnd(ctx context.Context) (nodes []string, err err
 		if !metav1.IsControlledBy(pod, set) {
 			continue
 		}
-		stranded, err := r.stranded(ctx, pod)
+		stranded, err := r.former().Stranded(ctx, pod)
 		if err != nil {
 			return nil, err
 		}

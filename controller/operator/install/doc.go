@@ -5,7 +5,6 @@
 // writes nothing while nothing differs.
 //
 //	reconcile.go   the order of the steps: begin here
-//	former.go      removes the agents of before, and waits for their pods
 //	pools.go       the layout of a pass, and the disks of its pools on claims
 //	desired.go     the objects that a resource asks for
 //	kinds.go       their kinds

@@ -15,6 +15,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
+	"kubevirt.io/hostpath-provisioner/controller/operator/former"
 	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 )
 
@@ -107,12 +108,12 @@ func TestReplaceBesideADeadNode(t *testing.T) {
 		Spec: appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"of": "another operator"}}}}
 	o := operate(t, resource("hpp", time.Hour, v1beta1.StoragePool{Name: "a", Path: "/a"}),
 		node("alive", corev1.ConditionTrue), node("dead", corev1.ConditionUnknown), set)
-	former := func(node string) *corev1.Pod {
+	pod := func(node string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "old-" + node, Finalizers: []string{"test/hangs"},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("DaemonSet"))}}, Spec: corev1.PodSpec{NodeName: node}}
 	}
-	o.add(former("alive"))
-	o.add(former("dead"))
+	o.add(pod("alive"))
+	o.add(pod("dead"))
 	installed := func(when string, want bool, without ...string) {
 		t.Helper()
 		for range 3 {
@@ -120,23 +121,23 @@ func TestReplaceBesideADeadNode(t *testing.T) {
 		}
 		set, err := o.installed().DaemonSet(t.Context())
 		is := err == nil && set != nil && set.UID != "old"
-		if is != want || is && !slices.Equal(leftOutBy(set), without) {
+		if is != want || is && !slices.Equal(former.LeftOutBy(set), without) {
 			t.Errorf("%s: %+v, want installed %v without %v", when, set, want, without)
 		}
 	}
 	end := func(node string) {
-		pod := former(node)
-		if err := o.client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+		p := pod(node)
+		if err := o.client.Get(t.Context(), client.ObjectKeyFromObject(p), p); err != nil {
 			t.Fatal(err)
 		}
-		pod.Finalizers = nil
-		if err := o.client.Update(t.Context(), pod); err != nil {
+		p.Finalizers = nil
+		if err := o.client.Update(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}
 	}
 	installed("at first", false)
 	for _, node := range []string{"alive", "dead"} {
-		if err := o.client.Delete(t.Context(), former(node)); err != nil {
+		if err := o.client.Delete(t.Context(), pod(node)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -160,10 +161,10 @@ func TestNotOn(t *testing.T) {
 	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: corev1.NodeSelectorOpExists}}}
 	given := &corev1.Affinity{PodAffinity: &corev1.PodAffinity{}, NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{term, {}, term}}}}
-	if got := notOn(nil, given); got != given {
+	if got := former.NotOn(nil, given); got != given {
 		t.Errorf("without nodes: %v", got)
 	}
-	got := notOn([]string{"x", "y"}, given)
+	got := former.NotOn([]string{"x", "y"}, given)
 	for i, want := range []int{2, 0, 2} {
 		if n := len(got.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[i].MatchFields); n != want {
 			t.Errorf("term %d has %d fields, want %d", i, n, want)
@@ -189,13 +190,13 @@ func TestInstalledAgentsStay(t *testing.T) {
 	if err := o.client.Delete(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
-	if waiting, without, err := o.removeFormer(t.Context()); waiting == "" || len(without) > 0 || err != nil {
+	if waiting, without, err := o.former().Remove(t.Context()); waiting == "" || len(without) > 0 || err != nil {
 		t.Errorf("waits for %q, without %v, %v", waiting, without, err)
 	}
 	if err := o.client.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
-	if waiting, without, err := o.removeFormer(t.Context()); waiting == "" || !slices.Equal(without, []string{"gone"}) || err != nil {
+	if waiting, without, err := o.former().Remove(t.Context()); waiting == "" || !slices.Equal(without, []string{"gone"}) || err != nil {
 		t.Errorf("without agents: waits for %q, without %v, %v", waiting, without, err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/release"
+	"kubevirt.io/hostpath-provisioner/controller/operator/former"
 	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 	"kubevirt.io/hostpath-provisioner/controller/operator/layout"
 	"kubevirt.io/hostpath-provisioner/controller/operator/tlsprofile"
@@ -80,6 +81,11 @@ func New(s Settings, cached client.Client, live client.Reader, recorder events.E
 // installed returns the reader of what is installed.
 func (r *Reconciler) installed() installed.Reader {
 	return installed.Reader{Namespace: r.Namespace, Cache: r.Client, Live: r.Live}
+}
+
+// former returns the agents of before.
+func (r *Reconciler) former() former.Agents {
+	return former.Agents{Installed: r.installed(), Client: r.Client, Live: r.Live, Applier: r.Applier}
 }
 
 // Reconcile does the next steps for the resource of that name. An error is shown in the resource's
@@ -162,7 +168,7 @@ func (r *Reconciler) applyAgents(ctx context.Context, cr *v1beta1.HostPathProvis
 	}
 	var waiting string
 	if !l.Withheld {
-		if waiting, l.without, err = r.removeFormer(ctx); err != nil {
+		if waiting, l.without, err = r.former().Remove(ctx); err != nil {
 			return l, a, err
 		}
 	}

@@ -1,4 +1,7 @@
-package install
+// Package former removes the agents that those of the operator replace, an older operator's and those of
+// a DaemonSet that is made again, and says which nodes get no agent before the former one's pod there
+// has ended: two agents on one node would serve a claim twice.
+package former
 
 import (
 	"context"
@@ -19,6 +22,18 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 )
 
+// Agents are what the operator's agents replace.
+type Agents struct {
+	// Installed reads the DaemonSet from a cache, and pods from the API server.
+	Installed installed.Reader
+	// Client reads the cache, and writes.
+	Client client.Client
+	// Live reads Nodes from the API server.
+	Live client.Reader
+	// Applier deletes objects.
+	Applier apply.Applier
+}
+
 // older are the objects of the existing operator that one agent for both kinds of volumes replaces,
 // its DaemonSet first.
 var older = []struct{ apiVersion, kind, name string }{
@@ -28,28 +43,27 @@ var older = []struct{ apiVersion, kind, name string }{
 	{"v1", "ServiceAccount", "hostpath-provisioner-admin"},
 }
 
-// removeFormer removes what the agents replace. It returns what has to be gone before they are
-// installed, or "", and the nodes that get no agent yet: a pod of a former agent is there. Two
-// agents on one node would serve a claim twice.
-func (r *Reconciler) removeFormer(ctx context.Context) (waiting string, without []string, err error) {
+// Remove removes what the agents replace. It returns what has to be gone before they are installed, or
+// "", and the nodes that get no agent yet: a pod of a former agent is there.
+func (r Agents) Remove(ctx context.Context) (waiting string, without []string, err error) {
 	old, err := r.removeOlder(ctx)
 	if err != nil {
 		return "", nil, err
 	}
-	set, err := r.installed().DaemonSet(ctx)
+	set, err := r.Installed.DaemonSet(ctx)
 	if err != nil {
 		return "", nil, err
 	}
 	var leftOut []string
 	replacing := set == nil || set.DeletionTimestamp != nil
 	if !replacing {
-		leftOut = leftOutBy(set)
+		leftOut = LeftOutBy(set)
 		replacing = len(leftOut) > 0
 	}
 	if old == nil && !replacing {
 		return "", nil, nil
 	}
-	pods, err := r.installed().Pods(ctx)
+	pods, err := r.Installed.Pods(ctx)
 	if err != nil {
 		return "", nil, err
 	}
@@ -69,14 +83,14 @@ func (r *Reconciler) removeFormer(ctx context.Context) (waiting string, without 
 
 // removeOlder deletes objects of the existing operator. It returns their DaemonSet until that is
 // gone; the others follow.
-func (r *Reconciler) removeOlder(ctx context.Context) (*unstructured.Unstructured, error) {
+func (r Agents) removeOlder(ctx context.Context) (*unstructured.Unstructured, error) {
 	for _, old := range older {
 		o := &unstructured.Unstructured{}
 		o.SetAPIVersion(old.apiVersion)
 		o.SetKind(old.kind)
 		key := client.ObjectKey{Name: old.name}
 		if old.kind == "DaemonSet" || old.kind == "ServiceAccount" {
-			key.Namespace = r.Namespace
+			key.Namespace = r.Installed.Namespace
 		}
 		err := r.Client.Get(ctx, key, o)
 		switch {
@@ -98,14 +112,14 @@ func (r *Reconciler) removeOlder(ctx context.Context) (*unstructured.Unstructure
 
 // olderPods returns what the pods of the existing operator's DaemonSet keep from being installed:
 // all agents, or those of some nodes if only pods are left that nothing can end.
-func (r *Reconciler) olderPods(ctx context.Context, set *unstructured.Unstructured,
+func (r Agents) olderPods(ctx context.Context, set *unstructured.Unstructured,
 	pods []corev1.Pod) (waiting string, without []string, err error) {
 	waiting = "the pods of the older DaemonSet " + set.GetName()
 	for i := range pods {
 		if !metav1.IsControlledBy(&pods[i], set) {
 			continue
 		}
-		if stranded, err := r.stranded(ctx, &pods[i]); err != nil || !stranded {
+		if stranded, err := r.Stranded(ctx, &pods[i]); err != nil || !stranded {
 			return waiting, nil, err
 		}
 		without = append(without, pods[i].Spec.NodeName)
@@ -119,7 +133,7 @@ func (r *Reconciler) olderPods(ctx context.Context, set *unstructured.Unstructur
 // formerPods returns the nodes with a pod of an agents' DaemonSet that was replaced by set. While
 // that is deleted, it stays until its pods have ended, and with it its name; if only pods are left
 // that nothing can end, it goes without them. leftOut are the nodes that set leaves out already.
-func (r *Reconciler) formerPods(ctx context.Context, set *appsv1.DaemonSet, leftOut []string,
+func (r Agents) formerPods(ctx context.Context, set *appsv1.DaemonSet, leftOut []string,
 	pods []corev1.Pod) (without []string, err error) {
 	deleted := set != nil && set.DeletionTimestamp != nil
 	ends := 0
@@ -133,7 +147,7 @@ func (r *Reconciler) formerPods(ctx context.Context, set *appsv1.DaemonSet, left
 		if own && !deleted {
 			continue
 		}
-		stranded, err := r.stranded(ctx, pod)
+		stranded, err := r.Stranded(ctx, pod)
 		switch {
 		case err != nil:
 			return nil, err
@@ -152,9 +166,9 @@ func (r *Reconciler) formerPods(ctx context.Context, set *appsv1.DaemonSet, left
 	return without, nil
 }
 
-// stranded reports whether nothing can end a pod that is deleted: its node is not ready, or does
+// Stranded reports whether nothing can end a pod that is deleted: its node is not ready, or does
 // not exist, according to the API server.
-func (r *Reconciler) stranded(ctx context.Context, pod *corev1.Pod) (bool, error) {
+func (r Agents) Stranded(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	if pod.DeletionTimestamp == nil || pod.Spec.NodeName == "" {
 		return false, nil
 	}
@@ -170,7 +184,7 @@ func (r *Reconciler) stranded(ctx context.Context, pod *corev1.Pod) (bool, error
 }
 
 // orphan removes the finalizer by which a deleted DaemonSet waits for its pods.
-func (r *Reconciler) orphan(ctx context.Context, set *appsv1.DaemonSet) error {
+func (r Agents) orphan(ctx context.Context, set *appsv1.DaemonSet) error {
 	if !slices.Contains(set.Finalizers, metav1.FinalizerDeleteDependents) {
 		return nil
 	}
@@ -187,8 +201,8 @@ func (r *Reconciler) orphan(ctx context.Context, set *appsv1.DaemonSet) error {
 	return nil
 }
 
-// notOn returns the affinity without the nodes.
-func notOn(nodes []string, affinity *corev1.Affinity) *corev1.Affinity {
+// NotOn returns the affinity without the nodes.
+func NotOn(nodes []string, affinity *corev1.Affinity) *corev1.Affinity {
 	if len(nodes) == 0 {
 		return affinity
 	}
@@ -219,8 +233,8 @@ func notOn(nodes []string, affinity *corev1.Affinity) *corev1.Affinity {
 	return a
 }
 
-// leftOutBy returns the nodes that the DaemonSet leaves out by their names, as notOn writes it.
-func leftOutBy(set *appsv1.DaemonSet) (nodes []string) {
+// LeftOutBy returns the nodes that the DaemonSet leaves out by their names, as NotOn writes it.
+func LeftOutBy(set *appsv1.DaemonSet) (nodes []string) {
 	a := set.Spec.Template.Spec.Affinity
 	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return nil
