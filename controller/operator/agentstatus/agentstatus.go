@@ -64,6 +64,8 @@ type State struct {
 	Failed bool
 	// Unready are the nodes of pods that are not ready, or that end.
 	Unready []string
+	// Endless are the pods that do not end, with their nodes.
+	Endless []string
 	// Missing is the number of agents without a pod, and MissingSince the time since which there
 	// have been such agents, zero if there are none.
 	Missing      int
@@ -106,6 +108,7 @@ func Of(o Observed) State {
 	slices.SortFunc(s.Running, func(a, b corev1.Pod) int { return cmp.Compare(a.Spec.NodeName, b.Spec.NodeName) })
 	s.addAgents(o)
 	slices.Sort(s.Unready)
+	slices.Sort(s.Endless)
 	s.Unready = slices.Compact(s.Unready)
 	return s
 }
@@ -134,6 +137,20 @@ func (s State) nodes() int {
 	return len(names)
 }
 
+// Endless reports whether a pod that is deleted is still there, Startup after it had to end. The API server
+// sets that time when the pod is deleted.
+func Endless(pod *corev1.Pod, now time.Time) bool {
+	return pod.DeletionTimestamp != nil && now.Sub(pod.DeletionTimestamp.Time) >= Startup
+}
+
+// Named returns the name of a pod and that of its node, for messages.
+func Named(pod *corev1.Pod) string {
+	if pod.Spec.NodeName == "" {
+		return "pod " + pod.Name
+	}
+	return "pod " + pod.Name + " on node " + pod.Spec.NodeName
+}
+
 // Complete reports whether there are agents and all of them are ready.
 func (s State) Complete() bool { return !s.Rolling && s.Desired > 0 && s.Ready >= s.Desired }
 
@@ -142,6 +159,9 @@ func (s *State) add(pod corev1.Pod, now time.Time) {
 	ends := pod.DeletionTimestamp != nil
 	if ends { // another takes its place once it is gone
 		since, unready = pod.DeletionTimestamp.Time, true
+	}
+	if Endless(&pod, now) {
+		s.Endless = append(s.Endless, Named(&pod))
 	}
 	if unready {
 		s.Unready = append(s.Unready, cmp.Or(pod.Spec.NodeName, "pod "+pod.Name+", which has no node"))

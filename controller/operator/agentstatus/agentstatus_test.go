@@ -120,7 +120,11 @@ func TestAgentThatDoesNotStart(t *testing.T) {
 			t.Errorf("%s: %+v", pods, s)
 		}
 		o.Now = now.Add(Startup)
-		if s := Of(o); !s.Failed {
+		s = Of(o)
+		if want := strings.HasSuffix(pods, "e"); (len(s.Endless) == 1) != want || want && !strings.HasPrefix(s.Endless[0], "pod agent-") {
+			t.Errorf("%s: do not end: %q", pods, s.Endless)
+		}
+		if !s.Failed {
 			t.Errorf("%s: not failed after %v", pods, Startup)
 		}
 	}

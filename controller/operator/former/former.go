@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
+	"kubevirt.io/hostpath-provisioner/controller/operator/agentstatus"
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 )
@@ -32,7 +35,22 @@ type Agents struct {
 	Live client.Reader
 	// Applier deletes objects.
 	Applier apply.Applier
+	Now     func() time.Time
 }
+
+// Found is what is left of former agents.
+type Found struct {
+	// Waiting is what has to be gone before the agents are installed, or "".
+	Waiting string
+	// Without are the nodes that get no agent yet: a pod of a former agent is there.
+	Without []string
+	// Absent are nodes that the DaemonSet leaves out since they had such a pod, and that do not exist. To
+	// leave them out no more changes its template, and replaces all agents, for a node that needs none.
+	Absent []string
+}
+
+// listed is how many names a message has.
+const listed = 10
 
 // older are the objects of the existing operator that one agent for both kinds of volumes replaces,
 // its DaemonSet first.
@@ -43,16 +61,15 @@ var older = []struct{ apiVersion, kind, name string }{
 	{"v1", "ServiceAccount", "hostpath-provisioner-admin"},
 }
 
-// Remove removes what the agents replace. It returns what has to be gone before they are installed, or
-// "", and the nodes that get no agent yet: a pod of a former agent is there.
-func (r Agents) Remove(ctx context.Context) (waiting string, without []string, err error) {
+// Remove removes what the agents replace, and returns what is left.
+func (r Agents) Remove(ctx context.Context) (found Found, err error) {
 	old, err := r.removeOlder(ctx)
 	if err != nil {
-		return "", nil, err
+		return found, err
 	}
 	set, err := r.Installed.DaemonSet(ctx)
 	if err != nil {
-		return "", nil, err
+		return found, err
 	}
 	var leftOut []string
 	replacing := set == nil || set.DeletionTimestamp != nil
@@ -61,24 +78,45 @@ func (r Agents) Remove(ctx context.Context) (waiting string, without []string, e
 		replacing = len(leftOut) > 0
 	}
 	if old == nil && !replacing {
-		return "", nil, nil
+		return found, nil
 	}
 	pods, err := r.Installed.Pods(ctx)
 	if err != nil {
-		return "", nil, err
+		return found, err
 	}
 	if old != nil {
-		if waiting, without, err = r.olderPods(ctx, old, pods); err != nil {
-			return "", nil, err
+		if found.Waiting, found.Without, err = r.olderPods(ctx, old, pods); err != nil {
+			return Found{}, err
 		}
 	}
 	if replacing {
-		var former []string
-		former, err = r.formerPods(ctx, set, leftOut, pods)
-		without = append(without, former...)
+		without, err := r.formerPods(ctx, set, leftOut, pods)
+		if err != nil {
+			return Found{}, err
+		}
+		found.Without = append(found.Without, without...)
 	}
-	slices.Sort(without)
-	return waiting, slices.Compact(without), err
+	slices.Sort(found.Without)
+	found.Without = slices.Compact(found.Without)
+	found.Absent, err = r.absent(ctx, leftOut, found.Without)
+	return found, err
+}
+
+// absent returns the nodes that are left out, have no pod of a former agent, and do not exist.
+func (r Agents) absent(ctx context.Context, leftOut, without []string) (absent []string, err error) {
+	for _, name := range leftOut {
+		if slices.Contains(without, name) || slices.Contains(absent, name) {
+			continue
+		}
+		err := r.Live.Get(ctx, client.ObjectKey{Name: name}, &corev1.Node{})
+		switch {
+		case apierrors.IsNotFound(err):
+			absent = append(absent, name)
+		case err != nil:
+			return nil, fmt.Errorf("read node %s: %w", name, err)
+		}
+	}
+	return absent, nil
 }
 
 // removeOlder deletes objects of the existing operator. It returns their DaemonSet until that is
@@ -119,8 +157,13 @@ func (r Agents) olderPods(ctx context.Context, set *unstructured.Unstructured,
 		if !metav1.IsControlledBy(&pods[i], set) {
 			continue
 		}
-		if stranded, err := r.Stranded(ctx, &pods[i]); err != nil || !stranded {
-			return waiting, nil, err
+		stranded, err := r.Stranded(ctx, &pods[i])
+		if err != nil {
+			return "", nil, err
+		}
+		if !stranded {
+			endless, err := r.endless(ctx, set, pods)
+			return waiting + endless, nil, err
 		}
 		without = append(without, pods[i].Spec.NodeName)
 	}
@@ -128,6 +171,30 @@ func (r Agents) olderPods(ctx context.Context, set *unstructured.Unstructured,
 		return waiting, nil, nil
 	}
 	return "", without, nil
+}
+
+// endless names the pods of the DaemonSet that do not end although their nodes are ready, "" if there
+// are none.
+func (r Agents) endless(ctx context.Context, set *unstructured.Unstructured, pods []corev1.Pod) (string, error) {
+	var names []string
+	for i := range pods {
+		pod := &pods[i]
+		if !metav1.IsControlledBy(pod, set) || !agentstatus.Endless(pod, r.Now()) {
+			continue
+		}
+		stranded, err := r.Stranded(ctx, pod)
+		if err != nil {
+			return "", err
+		}
+		if !stranded {
+			names = append(names, agentstatus.Named(pod))
+		}
+	}
+	if len(names) == 0 {
+		return "", nil
+	}
+	slices.Sort(names)
+	return ", of which some are deleted and do not end: " + events.Names(names, listed) + ",", nil
 }
 
 // formerPods returns the nodes with a pod of an agents' DaemonSet that was replaced by set. While

@@ -70,6 +70,9 @@ func (a agents) counts() string {
 	if len(a.Unready) > 0 {
 		text += "; not ready: " + events.Names(a.Unready, listed)
 	}
+	if len(a.Endless) > 0 {
+		text += "; deleted, and not ended since: " + events.Names(a.Endless, listed)
+	}
 	if a.Missing > 0 {
 		text += fmt.Sprintf("; without a pod: %d, see the events of DaemonSet %s", a.Missing, installed.DaemonSetName)
 	}

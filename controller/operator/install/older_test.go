@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/operator/agentstatus"
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/former"
 	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
@@ -82,6 +83,19 @@ func TestTakeOverBesideADeadNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	installed("while a pod of a node that answers ends", false)
+	named := func(when string, want bool) {
+		t.Helper()
+		var cr v1beta1.HostPathProvisioner
+		err := o.client.Get(t.Context(), client.ObjectKey{Name: "hpp"}, &cr)
+		if m := progress(cr.Status).Message; err != nil || !strings.Contains(m, "waits for the pods of the older DaemonSet hostpath-provisioner") ||
+			strings.Contains(m, "pod old-alive on node alive") != want || strings.Contains(m, "old-dead") {
+			t.Errorf("%s: %v, %s", when, err, m)
+		}
+	}
+	named("while it may still end", false)
+	o.Now = func() time.Time { return time.Now().Add(agentstatus.Startup + time.Minute) }
+	installed("when it does not end", false)
+	named("when it does not end", true)
 	end(o.client, pod("alive"))
 	installed("before the dead node's pod is deleted", false)
 	if err := o.client.Delete(t.Context(), pod("dead")); err != nil {
@@ -156,6 +170,48 @@ func TestReplaceBesideADeadNode(t *testing.T) {
 	installed("when all is gone", true)
 }
 
+// A node that was left out and does not exist any more stays left out: to admit it would replace all
+// agents, for a node that needs none. One that is made again gets its agent.
+func TestAbsentNodeReplacesNoAgents(t *testing.T) {
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "hostpath-provisioner", UID: "old", Labels: map[string]string{apply.ManagedBy: apply.Owner},
+		Finalizers: []string{metav1.FinalizerDeleteDependents}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "old", Finalizers: []string{"test/hangs"},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("DaemonSet"))}}, Spec: corev1.PodSpec{NodeName: "dead"}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "dead"}}
+	o := operate(t, resource("hpp", time.Hour, v1beta1.StoragePool{Name: "a", Path: "/a"}), node.DeepCopy(), set, pod.DeepCopy())
+	if err := o.client.Delete(t.Context(), pod.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	want := func(when string, without ...string) {
+		t.Helper()
+		o.pass("hpp")
+		o.pass("hpp")
+		if got, is := o.without(); !is || !slices.Equal(got, without) {
+			t.Errorf("%s: installed %v without %v, want without %v", when, is, got, without)
+		}
+	}
+	want("while its former pod is there", "NotIn dead")
+	if err := o.client.Delete(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	for _, gone := range []client.Object{pod, set} { // Kubernetes removes the pods of an absent Node, and then their DaemonSet
+		if err := o.client.Get(t.Context(), client.ObjectKeyFromObject(gone), gone); err != nil {
+			t.Fatal(err)
+		}
+		gone.SetFinalizers(nil)
+		if err := o.client.Update(t.Context(), gone); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("when the Node is deleted", "NotIn dead")
+	var cr v1beta1.HostPathProvisioner
+	if err := o.client.Get(t.Context(), client.ObjectKey{Name: "hpp"}, &cr); err != nil || strings.Contains(progress(cr.Status).Message, "dead") {
+		t.Errorf("%v, condition %+v", err, progress(cr.Status))
+	}
+	o.add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "dead"}})
+	want("when it is made again")
+}
+
 // The nodes are left out of every way in which the resource's affinity admits nodes.
 func TestNotOn(t *testing.T) {
 	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: corev1.NodeSelectorOpExists}}}
@@ -190,13 +246,13 @@ func TestInstalledAgentsStay(t *testing.T) {
 	if err := o.client.Delete(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
-	if waiting, without, err := o.former().Remove(t.Context()); waiting == "" || len(without) > 0 || err != nil {
-		t.Errorf("waits for %q, without %v, %v", waiting, without, err)
+	if found, err := o.former().Remove(t.Context()); found.Waiting == "" || len(found.Without) > 0 || err != nil {
+		t.Errorf("%+v, %v", found, err)
 	}
 	if err := o.client.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
-	if waiting, without, err := o.former().Remove(t.Context()); waiting == "" || !slices.Equal(without, []string{"gone"}) || err != nil {
-		t.Errorf("without agents: waits for %q, without %v, %v", waiting, without, err)
+	if found, err := o.former().Remove(t.Context()); found.Waiting == "" || !slices.Equal(found.Without, []string{"gone"}) || err != nil {
+		t.Errorf("without agents: %+v, %v", found, err)
 	}
 }

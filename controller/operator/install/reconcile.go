@@ -85,7 +85,7 @@ func (r *Reconciler) installed() installed.Reader {
 
 // former returns the agents of before.
 func (r *Reconciler) former() former.Agents {
-	return former.Agents{Installed: r.installed(), Client: r.Client, Live: r.Live, Applier: r.Applier}
+	return former.Agents{Installed: r.installed(), Client: r.Client, Live: r.Live, Applier: r.Applier, Now: r.Now}
 }
 
 // Reconcile does the next steps for the resource of that name. An error is shown in the resource's
@@ -138,7 +138,7 @@ func (r *Reconciler) install(ctx context.Context, cr *v1beta1.HostPathProvisione
 	if !a.Counting {
 		err = r.writeStatus(ctx, cr, r.judge(cr, l, a))
 	}
-	polls := r.pace(soonest(l.again(), l.claims.Again, a.again()), l.Retained, l.Leaving(), l.without, l.claims.Left,
+	polls := r.pace(soonest(l.again(), l.claims.Again, a.again()), l.Retained, l.Leaving(), l.without, l.absent, l.claims.Left,
 		a.waiting, a.counts())
 	return soonest(polls, r.Applier.Again()), err
 }
@@ -168,9 +168,11 @@ func (r *Reconciler) applyAgents(ctx context.Context, cr *v1beta1.HostPathProvis
 	}
 	var waiting string
 	if !l.Withheld {
-		if waiting, l.without, err = r.former().Remove(ctx); err != nil {
+		found, err := r.former().Remove(ctx)
+		if err != nil {
 			return l, a, err
 		}
+		waiting, l.without, l.absent = found.Waiting, found.Without, found.Absent
 	}
 	var written int64
 	if waiting == "" && !l.Withheld {

@@ -86,6 +86,8 @@ func TestVerdictOnAgents(t *testing.T) {
 			agentstatus.State{Desired: 3, Ready: 2, Rolling: true, Failed: true, Unready: []string{"a"}}},
 		{"one does not start while another does", "1", "Degraded", "1 of 3 agents are ready; not ready: a, b",
 			agentstatus.State{Desired: 3, Ready: 1, Rolling: true, Left: agentstatus.Startup, Failed: true, Unready: []string{"a", "b"}}},
+		{"one does not end", "1", "Degraded", "1 of 2 agents are ready; not ready: a; deleted, and not ended since: pod p on node a",
+			agentstatus.State{Desired: 2, Ready: 1, Rolling: true, Failed: true, Unready: []string{"a"}, Endless: []string{"pod p on node a"}}},
 		{"one restarts", "1", "Degraded", "1 of 2 agents are ready; not ready: a", agentstatus.State{Desired: 2, Ready: 1, Left: time.Second, Unready: []string{"a"}}},
 		{"no pod is created", "1", "Degraded", "0 of 2 agents are ready; without a pod: 2, see the events of DaemonSet " + installed.DaemonSetName,
 			agentstatus.State{Desired: 2, Missing: 2, Rolling: true, Failed: true}},

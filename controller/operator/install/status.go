@@ -35,6 +35,9 @@ func (r *Reconciler) judge(cr *v1beta1.HostPathProvisioner, l plan, a agents) v1
 		func(c agentstatus.Closed) bool { return !c.Replaced }); len(replaced) > 0 && a.Rolling {
 		v.message += "; " + texts(replaced)
 	}
+	if a.waiting != "" && !strings.Contains(v.message, a.waiting) {
+		v.message += "; waits for " + a.waiting + " to end"
+	}
 	if len(l.without) > 0 {
 		v.message += "; without an agent until the former agent's pod there ends: " + events.Names(l.without, listed)
 	}
