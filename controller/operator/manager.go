@@ -200,10 +200,10 @@ func (s Settings) cached(pvs *installed.SlimPVs) cache.Options {
 	cached := cache.Options{ByObject: map[client.Object]cache.ByObject{
 		&corev1.Pod{}: {Namespaces: own, Label: marked, Transform: cache.TransformStripManagedFields()},
 	}}
-	for _, o := range install.Kinds() {
+	for _, o := range apply.Kinds() {
 		by := cache.ByObject{}
 		switch {
-		case install.Namespaced(o):
+		case apply.Namespaced(o):
 			by.Namespaces = own
 		case o.GetKind() == "ValidatingWebhookConfiguration":
 			by.Field = named(webhookName)
@@ -236,7 +236,7 @@ func (r *wiring) watch(mgr ctrl.Manager) error {
 		Watches(&batchv1.Job{}, all).
 		Watches(&storagev1.CSIStorageCapacity{}, all, builder.WithPredicates(predicate.NewPredicateFuncs(publishesPools))).
 		Watches(&corev1.PersistentVolumeClaim{}, all, builder.WithPredicates(predicate.NewPredicateFuncs(r.isClaim)))
-	for _, o := range install.Kinds() {
+	for _, o := range apply.Kinds() {
 		b = b.Watches(o, all)
 	}
 	changed, err := r.followProfile(mgr)

@@ -155,7 +155,7 @@ func (r *Reconciler) unmountPools(ctx context.Context,
 		return "", false, err
 	}
 	forced := cr.Annotations[forceAnnotation] == "true"
-	secrets, err := r.pullSecrets(ctx)
+	secrets, err := r.installed().PullSecrets(ctx)
 	if err != nil {
 		return "", false, err
 	}

@@ -7,7 +7,6 @@
 //	reconcile.go   the order of the steps: begin here
 //	pools.go       the layout of a pass, and the disks of its pools on claims
 //	desired.go     the objects that a resource asks for
-//	kinds.go       their kinds
 //	agents.go      reads the agents, which agentstatus judges
 //	status.go      the verdict, the states of the pools
 //	conditions.go  the conditions of each reason

@@ -163,7 +163,7 @@ func (r *Reconciler) applyAgents(ctx context.Context, cr *v1beta1.HostPathProvis
 	if err = l.Save(ctx, r.Client); err != nil {
 		return l, a, err
 	}
-	if l.pullSecrets, err = r.pullSecrets(ctx); err != nil {
+	if l.pullSecrets, err = r.installed().PullSecrets(ctx); err != nil {
 		return l, a, err
 	}
 	var waiting string

@@ -7,12 +7,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 )
 
 // The agents and the holders have the pull secrets of the operator's Deployment, also after these change.
 func TestPullSecrets(t *testing.T) {
 	o := installedOn(t, "n1")
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: operatorName}}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: installed.OperatorName}}
 	d.Spec.Template.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "registry"}}
 	o.add(d)
 	want := func(names ...string) {

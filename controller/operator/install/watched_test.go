@@ -29,7 +29,7 @@ import (
 func TestReadsWhatIsWatched(t *testing.T) {
 	known := kinds(t)
 	watched := map[schema.GroupVersionKind]bool{}
-	for _, o := range Kinds() {
+	for _, o := range apply.Kinds() {
 		watched[o.GroupVersionKind()] = true
 	}
 	read := map[string]bool{}

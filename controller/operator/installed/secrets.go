@@ -1,4 +1,4 @@
-package install
+package installed
 
 import (
 	"context"
@@ -11,24 +11,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// operatorName is the name of the operator's Deployment.
-const operatorName = "hostpath-provisioner-operator"
+// OperatorName is the name of the operator's Deployment.
+const OperatorName = "hostpath-provisioner-operator"
 
-// pullSecrets returns those of the operator's Deployment, for the agents, holders and Jobs, which have its
+// PullSecrets returns those of the operator's Deployment, for the agents, holders and Jobs, which have its
 // image: none if there is no Deployment. Its pod has others, which OpenShift adds and changes.
-func (r *Reconciler) pullSecrets(ctx context.Context) ([]corev1.LocalObjectReference, error) {
+func (r Reader) PullSecrets(ctx context.Context) ([]corev1.LocalObjectReference, error) {
 	o := &unstructured.Unstructured{} // as all that is applied: one cache for both
 	o.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: operatorName}, o)
+	err := r.Cache.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: OperatorName}, o)
 	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("read Deployment %s: %w", operatorName, err)
+		return nil, fmt.Errorf("read Deployment %s: %w", OperatorName, err)
 	}
 	var d appsv1.Deployment
 	if err != nil {
 		return nil, nil
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &d); err != nil {
-		return nil, fmt.Errorf("read Deployment %s: %w", operatorName, err)
+		return nil, fmt.Errorf("read Deployment %s: %w", OperatorName, err)
 	}
 	return d.Spec.Template.Spec.ImagePullSecrets, nil
 }
