@@ -38,6 +38,14 @@ var changeActs = []act{
 				return true
 			})
 		}},
+	{words: "pv names", usage: "CLAIM NODE: a tool writes that node's name into the annotation of its PV", weight: 1, next: []string{"delete claim", "policy", "delete pv"},
+		draw: func(w *World) []string { return w.pvAnd(func() string { return pick(w, w.nodes).name }) },
+		do: func(w *World, args []string) bool {
+			return w.editPV(arg(args, 0), func(pv *corev1.PersistentVolume) bool {
+				metav1.SetMetaDataAnnotation(&pv.ObjectMeta, contract.AnnProvisionOnNode, arg(args, 1))
+				return true
+			})
+		}},
 	{words: "pv strip", usage: "CLAIM: a tool removes our labels and annotations from its PV", weight: 1, next: []string{"delete claim", "policy"},
 		draw: func(w *World) []string { return w.aPV() },
 		do: func(w *World, args []string) bool {

@@ -67,7 +67,7 @@ func (j *judge) writtenBefore(from contract.Named, claim *corev1.PersistentVolum
 	for _, v := range j.volumes {
 		if v.name == from.String() {
 			volumes++
-			before = v.mark != "" && v.bound.Before(claim.CreationTimestamp.Time)
+			before = v.mark != "" && v.bound.Add(mostAhead).Before(claim.CreationTimestamp.Time)
 		}
 	}
 	return volumes == 1 && before

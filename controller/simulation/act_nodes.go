@@ -87,6 +87,8 @@ func (n *node) there() bool { return n.absent.IsZero() }
 func (n *node) gone() bool  { return !n.absent.IsZero() }
 func (n *node) runs() bool  { return n.agent != nil }
 
+func (n *node) hasDisks() bool { return n.runs() && len(n.away) == 0 }
+
 func (w *World) aNode(fits func(*node) bool) []string {
 	var names []string
 	for _, n := range w.nodes {

@@ -43,10 +43,25 @@ var serverActs = []act{
 			w.faults.refused = append(w.faults.refused, refusal{who: arg(args, 0), answer: apiserver.Fault{Code: code}, until: time.Now().Add(d)})
 			return true
 		}},
+	{words: "server clock", usage: "DURATION: its clock is ahead by that, or behind if that is negative", weight: 1,
+		draw: func(w *World) []string { return []string{pick(w, []string{"-45s", "-5s", "0s", "5s", "45s"})} },
+		do: func(w *World, args []string) bool {
+			d, err := time.ParseDuration(arg(args, 0))
+			if err != nil || d.Abs() > mostAhead {
+				return false
+			}
+			w.faults.mu.Lock()
+			defer w.faults.mu.Unlock()
+			w.faults.ahead = d
+			return true
+		}},
 	{words: "server forgets", usage: "watches begin again with a list", weight: 1,
 		draw: func(*World) []string { return []string{} },
 		do:   func(w *World, _ []string) bool { w.API.Expire(); return true }},
 }
+
+// mostAhead is how much the clocks of a cluster differ. Agents allow for a minute.
+const mostAhead = 50 * time.Second
 
 func duration(s string) (time.Duration, bool) {
 	d, err := time.ParseDuration(s)
@@ -100,6 +115,13 @@ var peopleActs = []act{
 		do: func(w *World, args []string) bool {
 			return w.inst.Load() == nil && w.copyOld(arg(args, 0), arg(args, 1)) // an installation has no agents for hostPath volumes
 		}},
+	{words: "take over", usage: "CLAIM NODE SIZE: a volume of an older provisioner is there, whose PV has a MiB, and whose claim requests SIZE", weight: 1, next: []string{"policy", "delete claim", "agent restart"},
+		draw: func(w *World) []string {
+			return []string{w.newName(), pick(w, w.nodes).name, pick(w, []string{"1Mi", "8Mi", "1Pi"})}
+		},
+		do: func(w *World, args []string) bool {
+			return w.inst.Load() == nil && w.takeOver(arg(args, 0), arg(args, 1), arg(args, 2))
+		}},
 }
 
 // copyOld makes a directory of an older provisioner and applies its PV, with the policy Delete.
@@ -108,23 +130,55 @@ func (w *World) copyOld(node, uid string) bool {
 	if n == nil {
 		return false
 	}
-	name := "pvc-" + uid
-	dir := filepath.Join(n.base, "hp", name)
+	pv, dir := oldPV(n, "old-"+uid, types.UID(uid))
 	if os.Mkdir(dir, 0o777) != nil {
 		return false
 	}
 	must(os.WriteFile(filepath.Join(dir, dataFile), []byte(uid), 0o644))
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "old-" + uid, UID: types.UID(uid)},
+	w.judge.knows(&volume{node: n.name, pool: "hp", dir: pv.Name, claim: types.UID(uid), name: tenant + "/old-" + uid, mark: uid})
+	_, err := w.god.CoreV1().PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{})
+	return err == nil
+}
+
+// takeOver makes a claim, and directory and PV that an older provisioner made for it before it grew. No
+// agent runs on the node meanwhile.
+func (w *World) takeOver(name, node, size string) bool {
+	n := w.node(node)
+	bytes, err := resource.ParseQuantity(size)
+	if err != nil || n == nil || !n.runs() {
+		return false
+	}
+	w.stopAgent(n)
+	defer w.startAgent(n)
+	spec := corev1.PersistentVolumeClaimSpec{Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: bytes}}}
+	if !w.apply(tenant, name, "hp", spec, map[string]string{contract.AnnSelectedNode: node}, map[string]string{wantsNode: node}) {
+		return false
+	}
+	claim := must1(w.god.CoreV1().PersistentVolumeClaims(tenant).Get(ctx, name, metav1.GetOptions{}))
+	pv, dir := oldPV(n, name, claim.UID)
+	must(os.Mkdir(dir, 0o777))
+	must1(w.god.CoreV1().PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{}))
+	for pv.Status.Phase != corev1.VolumeBound {
+		time.Sleep(time.Second)
+		pv = must1(w.god.CoreV1().PersistentVolumes().Get(ctx, pv.Name, metav1.GetOptions{}))
+	}
+	time.Sleep(time.Second)
+	return true
+}
+
+// oldPV is the PV of a MiB, with the policy Delete, that an older provisioner made for a claim, and its
+// directory.
+func oldPV(n *node, name string, uid types.UID) (pv *corev1.PersistentVolume, dir string) {
+	dir = filepath.Join(n.base, "hp", "pvc-"+string(uid))
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: name, UID: uid},
 		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("hp"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}}}}
 	own := contract.Own(false)
-	pv := own.PV(name, dir, claim, &storagev1.StorageClass{Provisioner: contract.HostPathProvisioner},
+	pv = own.PV(filepath.Base(dir), dir, claim, &storagev1.StorageClass{Provisioner: contract.HostPathProvisioner},
 		contract.Place{Node: n.name, Hostname: "host-" + n.name}, corev1.PersistentVolumeReclaimDelete)
 	delete(pv.Annotations, contract.AnnPool)
 	pv.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: tenant, Name: claim.Name, UID: claim.UID}
-	w.judge.knows(&volume{node: n.name, pool: "hp", dir: name, claim: claim.UID, name: tenant + "/" + claim.Name, mark: uid})
-	_, err := w.god.CoreV1().PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{})
-	return err == nil
+	return pv, dir
 }
 
 // knows adds a volume that no agent made.

@@ -18,6 +18,7 @@ type faults struct {
 	mu      sync.Mutex               // guards the rest; never held while anything waits
 	lag     map[string]time.Duration // of watches, by program and node: "agent/node-01"
 	manager time.Duration            // of the controller-manager
+	ahead   time.Duration            // of the API server's clock, negative if that is behind
 	refused []refusal
 	kill    *killPoint
 	hooks   map[string]hook
@@ -70,8 +71,8 @@ func (w *World) fault(r apiserver.Request) apiserver.Fault {
 	if r.Who == "god" {
 		return apiserver.Fault{}
 	}
-	if r.Resource == "nodes" && (r.Verb == "list" || r.Verb == "watch") && !strings.HasPrefix(r.Who, "operator") {
-		return apiserver.Fault{Code: 403} // the roles of agents have get alone
+	if r.Resource == "nodes" && (r.Verb == "list" || r.Verb == "watch") && !strings.HasPrefix(r.Who, "operator") && !strings.HasPrefix(r.Who, "disks/") {
+		return apiserver.Fault{Code: 403} // the roles of agents have get alone, those of disks watch their Node
 	}
 	f := &w.faults
 	f.mu.Lock()
@@ -117,8 +118,15 @@ func (w *World) admit(write *apiserver.Write) error {
 func (f *faults) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.lag, f.manager, f.refused, f.kill = map[string]time.Duration{}, 0, nil, nil
+	f.lag, f.manager, f.ahead, f.refused, f.kill = map[string]time.Duration{}, 0, 0, nil, nil
 	maps.DeleteFunc(f.hooks, func(_ string, h hook) bool { return !h.lasts })
+}
+
+// clock is that of the API server.
+func (f *faults) clock() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return time.Now().Add(f.ahead)
 }
 
 // managerLag is how late each step of the controller-manager is.

@@ -114,6 +114,7 @@ func (j *judge) seen(x apiserver.Write) {
 		close(j.wrote)
 		j.wrote = make(chan struct{})
 	}
+	j.sized(x)
 	switch x.Resource {
 	case "persistentvolumes":
 		j.seenPV(x)

@@ -6,6 +6,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"kubevirt.io/hostpath-provisioner/controller/simulation/apiserver"
 )
 
 // podWrites is a pod that writes a file into the volume of its claim.
@@ -63,3 +66,17 @@ func (j *judge) place(v *volume) string {
 	}
 	return filepath.Join(n.dir(v.pool), v.dir)
 }
+
+// sized judges the size that a process writes on a claim or a PV. The caller holds the lock.
+func (j *judge) sized(x apiserver.Write) {
+	path := map[string][]string{"persistentvolumes": {"spec", "capacity", "storage"}, "persistentvolumeclaims": {"status", "capacity", "storage"}}[x.Resource]
+	if path == nil || x.Who == "god" || field(x.New, path...) == field(x.Old, path...) {
+		return
+	}
+	if size, err := resource.ParseQuantity(field(x.New, path...)); err == nil && size.Cmp(noDisk) >= 0 {
+		j.blameLocked("SIZE", "%s has %s, which %s wrote", x.Name, size.String(), x.Who)
+	}
+}
+
+// noDisk is more than a disk of a node has.
+var noDisk = resource.MustParse("1Pi")

@@ -25,6 +25,7 @@ var Rules = map[string]string{
 	"OWNED":   "a PV of a claim that lives is not deleted with a Node object",
 	"BYTES":   "data of a claim that lives, of a PV that is to be kept, or of a volume that was not to be deleted, is never removed, wiped or given to another claim",
 	"COPY":    "a copy has the data of the claim that is its source, and of no other",
+	"SIZE":    "no process writes that a claim or PV has more bytes than a disk has",
 	"KEPT":    "a deleted volume is kept for as long as its agent was told, unless room is needed",
 	"GRACE":   "a claim, PV or Node annotation is given up only by the rule of docs/node-gone.md, after the grace period of this loss",
 	"SILENT":  "an hour after the last fault every claim is Bound, or has an event of ours",

@@ -238,8 +238,8 @@ func (w *World) state() (lines []string) {
 			field(c, "spec", "volumeName"), c["metadata"].(object)["annotations"]))
 	}
 	for _, pv := range w.API.Objects("persistentvolumes") {
-		lines = append(lines, fmt.Sprintf("PV %s: %s, %s, deleted %q, %v", field(pv, "metadata", "name"), field(pv, "status", "phase"),
-			field(pv, "spec", "persistentVolumeReclaimPolicy"), field(pv, "metadata", "deletionTimestamp"), pv["metadata"].(object)["annotations"]))
+		lines = append(lines, fmt.Sprintf("PV %s: %s, %s, %s, deleted %q, %v", field(pv, "metadata", "name"), field(pv, "status", "phase"),
+			field(pv, "spec", "capacity", "storage"), field(pv, "spec", "persistentVolumeReclaimPolicy"), field(pv, "metadata", "deletionTimestamp"), pv["metadata"].(object)["annotations"]))
 	}
 	events := w.API.Objects("events")
 	slices.SortFunc(events, func(a, b object) int { return cmp.Compare(field(a, "lastTimestamp"), field(b, "lastTimestamp")) })

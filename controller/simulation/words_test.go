@@ -57,6 +57,16 @@ func TestWords(t *testing.T) {
 			"delete claim c1; wait 5m; claim copy c3 c2 node-01; wait 5m"},
 		"the original of a copy is made again under its name": {words: "claim c1 node-01 a-keep 1Mi; wait 1m; claim copy c2 c1 node-01; delete claim c1; " +
 			"claim again c1; wait 10m"},
+		"a PV that is refused is set to Retain": {words: "agent restart node-01 --orphans=delete --orphan-grace=10m; claim c1 node-01 hp 1Mi; wait 1m; " +
+			"pv names c1 node-02; policy c1 Retain; delete claim c1; delete pv c1; wait 1h"},
+		"a deletion that is not decided, and Retain": {words: "claim c1 node-01 a-keep 1Mi; wait 1m; deletion stops c1; wait 3h"},
+		"a deletion that is not decided, beside a sidecar": {words: "claim c1 node-01 a-keep 1Mi; wait 1m; agent restart node-01 --provision= --pv-dir=; " +
+			"deletion stops c1; wait 3h"},
+		"a growth that the former provisioner did not serve": {words: "take over c1 node-01 1Pi; wait 10m"},
+		"a migration whose policies a webhook puts back":     {words: "claim c1 node-01 hp 1Mi; wait 1m; webhook keeps policies; migrate node-01 run; rest"},
+		"a migration whose new PV loses its annotations":     {words: "claim c1 node-01 hp 1Mi; wait 1m; webhook strips annotations; migrate node-01 run; rest"},
+		"the clock of the API server, and a record without the UID of its PV": {words: "claim c1 node-01 hp 1Mi; wait 20m; server clock 45s; " +
+			"migrate node-01 run; wait 10m; manager late 1m; delete claim c1; wait 90s; agent older node-01; wait 5m"},
 		"a webhook refuses PVs for good": {words: "webhook refuses csi; " + strings.Join([]string{"claim c1 node-01 a-keep 1Mi",
 			"claim c2 node-01 a-keep 1Mi", "claim c3 node-01 a-keep 1Mi", "claim c4 node-01 a-keep 1Mi", "claim c5 node-01 a-keep 1Mi",
 			"claim c6 node-01 a-keep 1Mi", "claim c7 node-01 a-keep 1Mi", "claim c8 node-01 a-keep 1Mi"}, "; ") + "; wait 2m; rest"},

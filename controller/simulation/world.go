@@ -87,7 +87,7 @@ func (w *World) build(nodes int) {
 	w.judge, w.raw = newJudge(w), newRawDisks(w)
 	w.faults.lag = map[string]time.Duration{}
 	w.API.Gate, w.API.Fault, w.API.Lag, w.API.Admit = w.gate, w.fault, w.late, w.admit
-	w.API.Seen = w.seen
+	w.API.Seen, w.API.Clock = w.seen, w.faults.clock
 	w.god = kubernetes.NewForConfigOrDie(w.API.Config("god"))
 	must1(w.god.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))
 	w.makeTenant()

@@ -65,7 +65,7 @@ func (c *call) precondition(o Object, p *metav1.Preconditions) error {
 func (c *call) deleted(was Object, o metav1.DeleteOptions) Object {
 	next := fork(was)
 	m := meta(next)
-	grace, from := c.grace(was, o), time.Now().UTC()
+	grace, from := c.grace(was, o), c.server.now()
 	if before := text(m, "deletionTimestamp"); before != "" {
 		had := number(m, "deletionGracePeriodSeconds")
 		if had > 0 && (o.GracePeriodSeconds == nil || grace >= had) || had == 0 && held(was) {

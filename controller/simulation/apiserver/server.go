@@ -44,6 +44,8 @@ type Server struct {
 	Gate func(who string) error
 	// Lag is how late the client's watches are.
 	Lag func(who string) time.Duration
+	// Clock is what the server writes as the time of a creation or deletion; nil is time.Now.
+	Clock func() time.Time
 	// Latency is how long a request takes.
 	Latency func(Request) time.Duration
 	// Fault makes a request fail.
@@ -79,6 +81,14 @@ func New(more ...Resource) *Server {
 		}
 	}
 	return s
+}
+
+// now is what the server's clock shows.
+func (s *Server) now() time.Time {
+	if s.Clock != nil {
+		return s.Clock().UTC()
+	}
+	return time.Now().UTC()
 }
 
 // Config returns the configuration of a client. who is its name, such as agent/node-01#3. The client has

@@ -175,7 +175,7 @@ func (c *call) fresh(o Object) (Object, error) {
 	m := meta(o)
 	set(m, nil, "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
 	m["uid"] = fmt.Sprintf("00000000-0000-4000-8000-%012d", c.server.serial())
-	m["creationTimestamp"] = time.Now().UTC().Format(time.RFC3339)
+	m["creationTimestamp"] = c.server.now().Format(time.RFC3339)
 	m["name"] = c.Name
 	if c.table.has(Generation) {
 		m["generation"] = int64(1)
