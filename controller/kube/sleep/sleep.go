@@ -26,7 +26,9 @@ func OrWoken(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 
 // Doubled returns the pause that comes after one of length pause: twice as long, at least first, which is
 // also the one after 0, and at most longest.
-func Doubled(pause, first, longest time.Duration) time.Duration { return min(max(2*pause, first), longest) }
+func Doubled(pause, first, longest time.Duration) time.Duration {
+	return min(max(2*pause, first), longest)
+}
 
 // Wake ends the present or next sleep on the channel, which the caller made with a capacity of one.
 // It never blocks. Several calls before a sleep end one sleep.
