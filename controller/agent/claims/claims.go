@@ -99,6 +99,7 @@ func (c *Claims) Watch(ctx context.Context) (cache.SharedIndexInformer, error) {
 	c.ctx = ctx
 	c.unserved = newUnservedRecorder(&c.config, c.Class)
 	go c.unserved.run(ctx)
+	go c.filter.runLate(ctx)
 	_, err := c.classes.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			if sc, ok := obj.(*storagev1.StorageClass); ok {
@@ -144,6 +145,12 @@ func (c *Claims) Retry() { sleep.Wake(c.retries.wake) }
 
 // RunRetries retries temporarily refused claims until the context ends.
 func (c *Claims) RunRetries(ctx context.Context) { c.retries.run(ctx) }
+
+// BoundHere places the claim of that namespace, name and UID again, whose PV appeared on this node. It
+// does not block.
+func (c *Claims) BoundHere(namespace, name string, uid types.UID) {
+	c.filter.boundHere(contract.Named{Namespace: namespace, Name: name}, uid)
+}
 
 // SourceChanged places the claims again whose source is the claim of that namespace and name. The caller
 // calls it when that was bound to a PV of this node, and when it is not any more.

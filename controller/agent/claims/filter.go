@@ -31,8 +31,11 @@ type filter struct {
 	passed map[types.UID]*corev1.PersistentVolumeClaim // as prepared
 	early  map[types.UID]struct{}                      // passed claims on which prepare wrote the provisioner
 	held   map[types.UID]heldClaim
+	late   map[types.UID]contract.Named                // see boundHere; until an event of the claim places it
 	resend map[types.UID]*corev1.PersistentVolumeClaim // to be sent again; nil unless a held claim was read
 	wake   chan struct{}
+	// readLate wakes runLate.
+	readLate chan struct{}
 
 	sharer share.Sharer
 }
@@ -60,7 +63,8 @@ const RememberMost = 4096
 // reads before the first list or watch.
 func newFilter(from source, p *placer, l listener,
 	read func(namespace, name string) (*corev1.PersistentVolumeClaim, error)) *filter {
-	f := &filter{source: from, placer: p, listener: l, read: read, wake: make(chan struct{}, 1)}
+	f := &filter{source: from, placer: p, listener: l, read: read, wake: make(chan struct{}, 1),
+		readLate: make(chan struct{}, 1)}
 	f.clear()
 	f.resend = map[types.UID]*corev1.PersistentVolumeClaim{}
 	return f
@@ -76,7 +80,7 @@ func (f *filter) clear() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.passed, f.early = map[types.UID]*corev1.PersistentVolumeClaim{}, map[types.UID]struct{}{}
-	f.held = map[types.UID]heldClaim{}
+	f.held, f.late = map[types.UID]heldClaim{}, map[types.UID]contract.Named{}
 }
 
 // ListWithContext lists the claims of this node. It ignores the options: the list is the
@@ -129,7 +133,7 @@ func (f *filter) retry(uids ...types.UID) {
 	f.retryRead(claims)
 }
 
-// retryRead is retry for claims of which some are held and were read from the API
+// retryRead is retry for claims of which some are held, or late, and were read from the API
 // server. The value is nil for all others.
 func (f *filter) retryRead(claims map[types.UID]*corev1.PersistentVolumeClaim) {
 	if len(claims) == 0 {
@@ -178,6 +182,7 @@ func (f *filter) apply(e watch.Event) (watch.Event, bool) {
 	former := f.held[claim.UID]
 	delete(f.held, claim.UID)
 	delete(f.early, claim.UID)
+	delete(f.late, claim.UID)
 	if h, possible := hold(claim); (where == unknown || where == remoteBySource) && possible {
 		h.left = former.moved(h, f.placer.node)
 		f.held[claim.UID] = h
@@ -220,7 +225,7 @@ func (f *filter) retryEvents() []watch.Event {
 			known = append(known, passed)
 		} else if h, ok := f.held[uid]; ok && claim == nil {
 			others[uid] = h
-		} else if ok && h.matches(claim) {
+		} else if _, late := f.late[uid]; claim != nil && (late || ok && h.matches(claim)) {
 			read = append(read, watch.Event{Type: watch.Added, Object: claim})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -67,6 +68,8 @@ type Claims interface {
 	Retry()
 	// SourceChanged places the claims again whose source is the claim of that name.
 	SourceChanged(namespace, name string)
+	// BoundHere places the claim again, whose PV is known to be on this node by now. It must not block.
+	BoundHere(namespace, name string, uid types.UID)
 }
 
 // PVs binds the records of the pools to the PVs of one node. It adopts the directories of older

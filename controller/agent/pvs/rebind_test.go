@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
@@ -227,3 +228,5 @@ type noClaims struct{}
 func (noClaims) Retry() {}
 
 func (noClaims) SourceChanged(string, string) {}
+
+func (noClaims) BoundHere(string, string, types.UID) {}

@@ -55,7 +55,7 @@ func (p *PVs) begunCopy(claim *corev1.PersistentVolumeClaim) bool {
 }
 
 // watchSources has the claims placed again whose source was bound to a PV of this node, or is not any
-// more.
+// more, and those whose own PV appears: it was labelled.
 func (p *PVs) watchSources() error {
 	changed := func(obj any) {
 		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -65,8 +65,15 @@ func (p *PVs) watchSources() error {
 			p.claims.SourceChanged(pv.Spec.ClaimRef.Namespace, pv.Spec.ClaimRef.Name)
 		}
 	}
-	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: changed, DeleteFunc: changed,
+	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, first bool) {
+			changed(obj)
+			// The PVs of the first list are known before claims are placed.
+			if pv, ok := obj.(*corev1.PersistentVolume); ok && !first && pv.Status.Phase == corev1.VolumeBound && pv.Spec.ClaimRef != nil && p.IsLocal(pv.Name) {
+				p.claims.BoundHere(pv.Spec.ClaimRef.Namespace, pv.Spec.ClaimRef.Name, pv.Spec.ClaimRef.UID)
+			}
+		},
+		DeleteFunc: changed,
 		UpdateFunc: func(old, now any) {
 			before, _ := claimKeys(old)
 			after, _ := claimKeys(now)
