@@ -57,7 +57,8 @@ func TestLocalPathWaitsForTheOriginal(t *testing.T) {
 		_ = s.Client.AppsV1().Deployments(s.Namespace).Delete(s.Context(), "local-path-provisioner", metav1.DeleteOptions{})
 	}
 	defer gone()
-	a.AwaitUnready("local-path provisioner runs too, as Deployment " + s.Namespace)
+	runs := "local-path provisioner runs too, as Deployment " + s.Namespace
+	a.AwaitUnready(runs)
 	s.Eventually("said", func() error { return nodeSays(s, a.Node, "OriginalRunning", "scale it to 0 or delete it") })
 	s.Eventually("said elsewhere", func() error { return nodeSays(s, other.Node, "OriginalElsewhere", "--local-path-namespaces") })
 	s.Bound(s.Create(harness.Claim{Class: class, Selected: other.Node.Name}))
@@ -75,6 +76,7 @@ func TestLocalPathWaitsForTheOriginal(t *testing.T) {
 	run(0)
 	s.Bound(waits)
 	run(1)
+	a.AwaitUnready(runs) // its watch tells it; a claim made before that is served
 	again := s.Create(harness.Claim{Class: class, Selected: a.Node.Name})
 	s.Eventually("waits again", func() error { return s.Warned(again.UID, harness.ReasonFailed, "runs too") })
 	gone()
