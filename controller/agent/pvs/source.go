@@ -12,10 +12,14 @@ const byClaim = "claim"
 
 func claimKeys(obj any) ([]string, error) {
 	pv, ok := obj.(*corev1.PersistentVolume)
-	if !ok || pv.Status.Phase != corev1.VolumeBound || pv.Spec.ClaimRef == nil {
+	if !ok || !isBound(pv) {
 		return nil, nil
 	}
 	return []string{contract.Named{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name}.String()}, nil
+}
+
+func isBound(pv *corev1.PersistentVolume) bool {
+	return pv.Status.Phase == corev1.VolumeBound && pv.Spec.ClaimRef != nil
 }
 
 // BoundTo returns the PVs of this node, as the watch reported them last, that are bound to a claim of that
@@ -55,7 +59,7 @@ func (p *PVs) begunCopy(claim *corev1.PersistentVolumeClaim) bool {
 }
 
 // watchSources has the claims placed again whose source was bound to a PV of this node, or is not any
-// more, and those whose own PV appears: it was labelled.
+// more.
 func (p *PVs) watchSources() error {
 	changed := func(obj any) {
 		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -65,14 +69,8 @@ func (p *PVs) watchSources() error {
 			p.claims.SourceChanged(pv.Spec.ClaimRef.Namespace, pv.Spec.ClaimRef.Name)
 		}
 	}
-	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: func(obj any, first bool) {
-			changed(obj)
-			// The PVs of the first list are known before claims are placed.
-			if pv, ok := obj.(*corev1.PersistentVolume); ok && !first && pv.Status.Phase == corev1.VolumeBound && pv.Spec.ClaimRef != nil && p.IsLocal(pv.Name) {
-				p.claims.BoundHere(pv.Spec.ClaimRef.Namespace, pv.Spec.ClaimRef.Name, pv.Spec.ClaimRef.UID)
-			}
-		},
+	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    changed,
 		DeleteFunc: changed,
 		UpdateFunc: func(old, now any) {
 			before, _ := claimKeys(old)
@@ -80,6 +78,20 @@ func (p *PVs) watchSources() error {
 			if len(before) != len(after) || len(after) > 0 && before[0] != after[0] {
 				changed(old)
 				changed(now)
+			}
+		},
+	})
+	return err
+}
+
+// watchLabelled has the claim of a bound PV placed again when the PV appears, because it was labelled. The
+// PVs of the first list are known before claims are placed.
+func (p *PVs) watchLabelled() error {
+	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, first bool) {
+			pv, ok := obj.(*corev1.PersistentVolume)
+			if ok && !first && isBound(pv) && p.IsLocal(pv.Name) {
+				p.claims.BoundHere(pv.Spec.ClaimRef.Namespace, pv.Spec.ClaimRef.Name, pv.Spec.ClaimRef.UID)
 			}
 		},
 	})

@@ -2,6 +2,7 @@ package pvs
 
 import (
 	"context"
+	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,7 +24,7 @@ func (p *PVs) Watch(claims Claims, informer cache.SharedIndexInformer) error {
 	if _, err := p.informer.AddEventHandler(informers.OnKey(p.queue.Add)); err != nil {
 		return err
 	}
-	if err := p.watchSources(); err != nil {
+	if err := errors.Join(p.watchSources(), p.watchLabelled()); err != nil {
 		return err
 	}
 	_, err := informer.AddEventHandler(informers.OnChange(p.claimChanged))
