@@ -1,6 +1,7 @@
 package bounded
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -72,6 +73,17 @@ func (s *Calls) Do(op string, do func(*Call) error) error {
 		defer release()
 		return do(c)
 	})
+}
+
+// Yield waits while calls of Do are on the disk, but not longer than most: for work in the background that
+// would delay their flushes. It returns the error of the context.
+func (s *Calls) Yield(ctx context.Context, most time.Duration) error {
+	for end := time.Now().Add(most); len(s.places) > 0 && time.Now().Before(end); {
+		if err := Sleep(ctx, time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
 }
 
 // DoInSteps makes a call, each step of which may take as long as the patience.

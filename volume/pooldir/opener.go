@@ -153,6 +153,11 @@ func (o *Opener) Do(op string, do func(*bounded.Call, *Dir) error) error {
 	return o.calls.Do(op, func(c *bounded.Call) error { return o.within(c, do) })
 }
 
+// Yield lets calls of Do go first; see bounded.Calls.
+func (o *Opener) Yield(ctx context.Context, most time.Duration) error {
+	return o.calls.Yield(ctx, most)
+}
+
 // DoInSteps is Do for a call that reads many volumes, each of which may take as long as a call.
 func (o *Opener) DoInSteps(op string, do func(*bounded.Call, *Dir) error) error {
 	return o.calls.DoInSteps(op, func(c *bounded.Call) error { return o.within(c, do) })

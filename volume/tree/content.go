@@ -13,7 +13,7 @@ import (
 const piece = 1 << 20
 
 // window is how many bytes of a copy may wait in the cache.
-const window = 8 * piece
+const window = 2 * piece
 
 // leaseWait is how long a tenant's lease can delay the opening of a file. It is longer than the
 // kernel's /proc/sys/fs/lease-break-time of 45 s.
