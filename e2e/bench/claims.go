@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,9 +30,12 @@ func claimOf(s *subject, node string) *corev1.PersistentVolumeClaim {
 		Spec: corev1.PersistentVolumeClaimSpec{
 			StorageClassName: &s.class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources: corev1.VolumeResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")},
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(cmp.Or(s.size, "1Mi"))},
 			},
 		},
+	}
+	if s.from != "" {
+		c.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: s.from}
 	}
 	if s.shape == shapeHostPath {
 		c.Annotations[harness.AnnProvisionOnNode] = node

@@ -15,7 +15,7 @@
 //	claims.go      creates and deletes claims; watch.go observes their times
 //	serve.go       idle claims, bursts and deletes of all subjects in turn
 //	stages.go      the stages of a claim's time
-//	memory.go own.go wire.go big.go image.go scale.go    the other figures
+//	memory.go own.go wire.go big.go copy.go image.go scale.go    the other figures
 //	report.go plot.go stats.go                    what is printed
 package main
 
@@ -78,6 +78,7 @@ func (l *lab) measure(ctx context.Context, r *report) error {
 		{[]string{"memory"}, l.memory},
 		{[]string{"own"}, l.own},
 		{[]string{"image"}, l.image},
+		{[]string{"copy"}, l.copies},
 	} {
 		if !l.wants(f.names...) {
 			continue

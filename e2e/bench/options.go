@@ -36,7 +36,7 @@ type options struct {
 // peer is another provisioner, run as a process for comparison.
 type peer struct{ name, command, class string }
 
-var allFigures = []string{"burst", "idle", "share", "delete", "sizes", "wire", "big", "memory", "own", "image"}
+var allFigures = []string{"burst", "idle", "share", "delete", "sizes", "wire", "big", "memory", "own", "image", "copy"}
 
 func parseOptions(args []string) (options, error) {
 	o := options{}

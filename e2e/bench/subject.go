@@ -28,6 +28,8 @@ type subject struct {
 	name  string // agent, limit, or a peer's
 	shape string
 	class string
+	size  string // of its claims; "" is 1Mi
+	from  string // the claim whose volume they are copies of
 	// early is set if it does not wait until the controller-manager names it on the claim.
 	early bool
 	// scheduled lets claims get their node by a later change, as from the scheduler.

@@ -16,6 +16,7 @@ type Verdict struct {
 	Operations, Kills int64
 	Moves             int64 // PVs that were replaced
 	Undeleted         int64 // volumes that came back
+	Copied            int64 // volumes that are copies
 	Findings          []Finding
 	// Trouble are failures besides findings: of the campaign itself, of an agent that ended at the
 	// wrong time, or a data race.
@@ -37,6 +38,9 @@ func (v Verdict) String() string {
 	}
 	if v.Undeleted > 0 {
 		more += fmt.Sprintf(" undeleted %d", v.Undeleted)
+	}
+	if v.Copied > 0 {
+		more += fmt.Sprintf(" copied %d", v.Copied)
 	}
 	return fmt.Sprintf("operations %d kills %d%s lost %d leaked %d double %d", v.Operations, v.Kills, more, count[Lost],
 		count[Leaked], count[Double])

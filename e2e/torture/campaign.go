@@ -39,8 +39,8 @@ type campaign struct {
 	kinds   []kind
 	tenants []*tenant
 
-	operations, kills, undeleted atomic.Int64
-	moves                        int64 // see countMoves
+	operations, kills, undeleted, copied atomic.Int64
+	moves                                int64 // see countMoves
 
 	mu        sync.Mutex
 	lastFault string
@@ -70,7 +70,8 @@ func Run(ctx context.Context, env *harness.Env, config Config) (Verdict, error) 
 		c.countMoves()
 	})
 	v.Findings = c.found
-	v.Operations, v.Kills, v.Moves, v.Undeleted = c.operations.Load(), c.kills.Load(), c.moves, c.undeleted.Load()
+	v.Operations, v.Kills, v.Moves = c.operations.Load(), c.kills.Load(), c.moves
+	v.Undeleted, v.Copied = c.undeleted.Load(), c.copied.Load()
 	if ctx.Err() != nil {
 		return v, fmt.Errorf("interrupted: %w", context.Cause(ctx))
 	}

@@ -23,6 +23,7 @@ type kind struct {
 	annotated bool
 	policy    corev1.PersistentVolumeReclaimPolicy
 	undeletes bool // its deleted volumes are kept for a while, and some are undeleted
+	copied    bool // its volumes are copied
 }
 
 // makeKinds creates the classes that the manifests do not have.
@@ -31,13 +32,13 @@ func (c *campaign) makeKinds() []kind {
 	edit := func(class *storagev1.StorageClass) { class.ReclaimPolicy, class.AllowVolumeExpansion = &retain, &grow }
 	const freed = corev1.PersistentVolumeReclaimDelete
 	kinds := []kind{
-		{harness.ClassImmediate, true, freed, false},
-		{harness.ClassDelayed, true, freed, false},
-		{harness.ClassDelayed, false, freed, false},
-		{harness.ClassCSI, false, freed, false},
-		{harness.ClassCSI, false, freed, false},
-		{c.Class("kept", edit), true, retain, false},
-		{c.CSIClass("kept-csi", edit), false, retain, false},
+		{class: harness.ClassImmediate, annotated: true, policy: freed},
+		{class: harness.ClassDelayed, annotated: true, policy: freed},
+		{class: harness.ClassDelayed, policy: freed},
+		{class: harness.ClassCSI, policy: freed},
+		{class: harness.ClassCSI, policy: freed},
+		{class: c.Class("kept", edit), annotated: true, policy: retain},
+		{class: c.CSIClass("kept-csi", edit), policy: retain},
 	}
 	if !c.Migrate {
 		undeletes := func(class *storagev1.StorageClass) {
@@ -47,8 +48,9 @@ func (c *campaign) makeKinds() []kind {
 			}
 			class.Parameters["trashRetention"] = retention
 		}
-		kinds = append(kinds, kind{c.Class("undeletes", undeletes), true, freed, true},
-			kind{c.CSIClass("undeletes-csi", undeletes), false, freed, true})
+		kinds = append(kinds, kind{class: c.Class("undeletes", undeletes), annotated: true, policy: freed, undeletes: true},
+			kind{class: c.CSIClass("undeletes-csi", undeletes), policy: freed, undeletes: true},
+			kind{class: c.CSIClass("copied", copies), policy: freed, copied: true})
 	}
 	return kinds
 }
@@ -70,6 +72,8 @@ type claim struct {
 	files []string
 	// volume is the name of its PV if that was made for an earlier claim, and was undeleted.
 	volume string
+	// from is the claim whose volume it is a copy of; nil is none.
+	from *claim
 	// asked is set once its volume was to be undeleted.
 	asked bool
 }
@@ -106,6 +110,9 @@ func (c *campaign) make(cl *claim, node string) {
 	claims := c.Client.CoreV1().PersistentVolumeClaims(c.Namespace)
 	want := harness.Claim{Name: cl.name, Class: cl.class, Size: fmt.Sprint(cl.size), Node: node}.Object()
 	want.GenerateName = ""
+	if cl.from != nil {
+		want.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: cl.from.name}
+	}
 	err := c.insist("create claim", func(ctx context.Context) error {
 		made, err := claims.Create(ctx, want, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) { // by an earlier try

@@ -9,7 +9,8 @@
 //     than there is.
 //
 // Deleted volumes of some classes are kept, and some of them are undeleted for a claim of their name: with
-// all files that they had.
+// all files that they had. Volumes of one class are copied while tenants use them: a copy has the files that
+// stayed in its source until it was Bound.
 //
 // With Config.Migrate PVs are replaced by PVs of the other backend meanwhile, there and back, and
 // the API server refuses new PVs at times, before and after the old ones are deleted.

@@ -88,6 +88,7 @@ func (f *findings) claims(s Sight) {
 		case c.Status.Phase == corev1.ClaimPending && warned == "":
 			f.add(Leaked, "claim %s (%s) of class %s is Pending, wants %d bytes, and no event has the reason", c.Name, c.UID,
 				*c.Spec.StorageClassName, want)
+		case c.Status.Phase == corev1.ClaimPending && s.uncopyable(&c):
 		case c.Status.Phase == corev1.ClaimPending && want+slack < room:
 			f.add(Leaked, "claim %s (%s) is Pending, wants %d bytes where %d are available; the last message: %s", c.Name, c.UID,
 				want, room, warned)

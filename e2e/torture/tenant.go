@@ -16,6 +16,8 @@ const (
 	// mebibyte is the unit of sizes: claims have 1 to largest. All tenants' claims take about as
 	// much as three disks have.
 	mebibyte, largest = 1 << 20, 36
+	// largestCopied is for those that are copied: full disks have no room for large ones but by chance.
+	largestCopied = 3
 )
 
 // tenant creates and uses volumes, one action after another.
@@ -66,9 +68,17 @@ func (t *tenant) act() {
 	}
 	cl := living[t.rng.IntN(len(living))]
 	if cl.directory == "" {
-		if t.see(cl); cl.directory == "" && t.rng.IntN(10) == 0 {
+		switch t.see(cl); {
+		case cl.directory == "" && cl.from == nil && t.rng.IntN(10) == 0, cl.directory == "" && t.rng.IntN(40) == 0:
 			t.drop(cl)
+		case cl.directory != "" && cl.from != nil:
+			t.copied.Add(1)
+			t.check(cl)
 		}
+		return
+	}
+	if cl.copied && len(cl.files) > 0 && cl.size < 1<<30 && len(living) < mostClaims && t.rng.IntN(4) == 0 {
+		t.copy(cl)
 		return
 	}
 	if t.Migrate && t.rng.IntN(4) == 0 {
@@ -103,6 +113,9 @@ func (t *tenant) ask() {
 	t.made++
 	cl := &claim{kind: k, name: fmt.Sprintf("t%d-%d", t.number, t.made), policy: k.policy,
 		size: 1 + t.rng.Int64N(largest*mebibyte)}
+	if k.copied {
+		cl.size = 1 + t.rng.Int64N(largestCopied*mebibyte)
+	}
 	node := ""
 	if k.annotated {
 		node = t.nodes[t.rng.IntN(len(t.nodes))].Name
@@ -151,6 +164,7 @@ func (t *tenant) use(cl *claim) {
 		last := len(cl.files) - 1
 		name := cl.files[last]
 		cl.files = slices.Delete(cl.files, last, last+1) // even if the removal fails
+		t.unexpect(cl, name)
 		t.Logf("%s: remove %s: %v", cl.name, name, removeFile(cl.directory, name))
 		return
 	}
