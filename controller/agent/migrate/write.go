@@ -62,7 +62,7 @@ func (m *Migrator) setPolicy(ctx context.Context, pv *corev1.PersistentVolume,
 	m.Step("migrate.restore")
 	meta := map[string]any{"annotations": map[string]any{contract.AnnPolicy: nil}}
 	if policy == corev1.PersistentVolumeReclaimDelete && pv.DeletionTimestamp == nil && !m.PVs.IsForeign(pv) &&
-		!slices.Contains(pv.Finalizers, contract.Finalizer) {
+		!contract.HasFinalizer(pv) {
 		meta["finalizers"] = append(slices.Clone(pv.Finalizers), contract.Finalizer)
 	}
 	now, err := m.patchPV(ctx, pv, meta, map[string]any{"persistentVolumeReclaimPolicy": policy}, metav1.PatchOptions{})

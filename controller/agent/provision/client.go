@@ -135,7 +135,7 @@ func (l libraryPVs) release(ctx context.Context, pv *corev1.PersistentVolume) er
 	if pv.DeletionTimestamp != nil {
 		return errors.New("it is deleted")
 	}
-	if !slices.Contains(pv.Finalizers, contract.Finalizer) {
+	if !contract.HasFinalizer(pv) {
 		return nil
 	}
 	patch, err := live.UnchangedPatch(pv, map[string]any{"finalizers": withoutFinalizer(pv)}, nil)
@@ -160,11 +160,11 @@ func (l libraryPVs) Patch(ctx context.Context, name string, kind types.PatchType
 		if l.controller.deletions.isOver(there) {
 			return there, nil
 		}
-		if !l.controller.Info.MayPatchPVs() && !slices.Contains(there.Finalizers, contract.Finalizer) {
+		if !l.controller.Info.MayPatchPVs() && !contract.HasFinalizer(there) {
 			return there, nil
 		}
 		if there.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete &&
-			slices.Contains(there.Finalizers, contract.Finalizer) {
+			contract.HasFinalizer(there) {
 			if err := l.controller.PVs.CheckRecorded(there); err != nil {
 				l.warnHeld(ctx, there, err)
 				return nil, err
@@ -192,7 +192,7 @@ func (l libraryPVs) warnHeld(ctx context.Context, pv *corev1.PersistentVolume, w
 
 // letGo reports whether a PV is deleted and has no finalizer of the library.
 func letGo(pv *corev1.PersistentVolume) bool {
-	return pv.DeletionTimestamp != nil && !slices.Contains(pv.Finalizers, contract.Finalizer)
+	return pv.DeletionTimestamp != nil && !contract.HasFinalizer(pv)
 }
 
 func (l libraryPVs) warn(ctx context.Context, pv *corev1.PersistentVolume, message string) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -64,7 +63,7 @@ func (p *PVs) syncSaved(ctx context.Context, pv *corev1.PersistentVolume) error 
 		p.refuse(ctx, pv, err)
 		return nil
 	}
-	if pv.DeletionTimestamp == nil || slices.Contains(pv.Finalizers, contract.Finalizer) { // without the finalizer it is gone in a moment
+	if pv.DeletionTimestamp == nil || contract.HasFinalizer(pv) { // without the finalizer it is gone in a moment
 		p.warnUndeletable(ctx, pv, b.Deletable(pv))
 	}
 	v, err := pool.Get(directory)

@@ -50,6 +50,10 @@ func Leaving(pv *corev1.PersistentVolume) bool {
 		Released(pv) && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }
 
+// HasFinalizer reports whether the PV has the finalizer of the provisioner library, so that a deleted one is
+// there until its volume is gone.
+func HasFinalizer(pv *corev1.PersistentVolume) bool { return slices.Contains(pv.Finalizers, Finalizer) }
+
 // newPV returns the part of a PV that is the same for both backends: the claim's
 // size, modes and class, the node's label and UID, the pool's UUID and the cluster's UID.
 func newPV(name string, claim *corev1.PersistentVolumeClaim, at Place,

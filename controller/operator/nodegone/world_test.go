@@ -62,7 +62,7 @@ func (w *world) write(a clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, err
 	}
 	pv := o.(*corev1.PersistentVolume)
-	if !slices.Contains(pv.Finalizers, contract.Finalizer) {
+	if !contract.HasFinalizer(pv) {
 		return false, nil, nil
 	}
 	pv.DeletionTimestamp = &metav1.Time{Time: time.Now()}
@@ -111,7 +111,7 @@ func (w *world) settle() {
 				w.put("persistentvolumes", &pv)
 			}
 		}
-		if pv.DeletionTimestamp != nil && !slices.Contains(pv.Finalizers, contract.Finalizer) {
+		if pv.DeletionTimestamp != nil && !contract.HasFinalizer(&pv) {
 			if err := w.api.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("persistentvolumes"), "", pv.Name); err != nil {
 				w.t.Fatal(err)
 			}

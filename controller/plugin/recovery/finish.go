@@ -133,7 +133,7 @@ func (r *Recovery) policy(ctx context.Context, it *Volume, recorded []recovery.V
 		return false, nil
 	}
 	meta := map[string]any{"annotations": map[string]any{contract.AnnFormerPolicy: nil}}
-	if !slices.Contains(pv.Finalizers, contract.Finalizer) {
+	if !contract.HasFinalizer(pv) {
 		meta["finalizers"] = append(slices.Clone(pv.Finalizers), contract.Finalizer) // the PV outlives its volume
 	}
 	err = live.PatchPV(ctx, r.Client, pv, meta, map[string]any{"persistentVolumeReclaimPolicy": due},
