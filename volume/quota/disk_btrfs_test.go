@@ -74,24 +74,7 @@ func TestDiskBtrfsIDUsedAgain(t *testing.T) {
 	}
 }
 
-// volArgs2 is struct btrfs_ioctl_vol_args_v2: 4096 bytes.
-type volArgs2 struct {
-	FD, Transaction, Flags uint64
-	Size, Inherit          uint64
-	_                      [2]uint64
-	Name                   [4040]byte
-}
-
-const (
-	btrfsSnapCreate2   = 0x50009417 // BTRFS_IOC_SNAP_CREATE_V2
-	btrfsSubvolCreate2 = 0x50009418 // BTRFS_IOC_SUBVOL_CREATE_V2
-)
-
-func snapshot(dir, of int, name string) error {
-	a := volArgs2{FD: uint64(of)}
-	copy(a.Name[:], name)
-	return ioctl(dir, btrfsSnapCreate2, unsafe.Pointer(&a))
-}
+const btrfsSubvolCreate2 = 0x50009418 // BTRFS_IOC_SUBVOL_CREATE_V2
 
 // The hole that squota.go names: a hostile tenant can make a subvolume that joins no qgroup.
 // If a kernel closes it, this test fails, and the text can go.

@@ -39,5 +39,5 @@
 //	limit.go    the contract: Enforcer, Limit, Usage, errors
 //	probe.go    which Enforcer a filesystem gets, and the one without quotas
 //	project.go  project quota; quota.go has its system calls, attr.go the inode's flags and ID
-//	squota.go   simple quota; btrfs.go has its system calls
+//	squota.go   simple quota; btrfs.go has its system calls, snapshot.go those of snapshots
 package quota

@@ -43,7 +43,7 @@ func (s squota) Make(parent int, name string) error {
 		if err := subvolume(parent, btrfsSubvolCreate, name); err != nil {
 			return err
 		}
-		used, err := inherited(parent, name)
+		used, err := inherited(parent, name, nil)
 		if used {
 			s.step("unmake")
 			err = subvolume(parent, btrfsSnapDestroy, name)
@@ -56,13 +56,15 @@ func (s squota) Make(parent int, name string) error {
 			return err
 		}
 	}
-	return fmt.Errorf("data of removed volumes, which others have by reflink, counts for %d new subvolumes; "+
-		"the next attempt makes others", makeTries)
+	return errInherited
 }
 
+var errInherited = fmt.Errorf("data of removed volumes, which others have by reflink, counts for %d new subvolumes; "+
+	"the next attempt makes others", makeTries)
+
 // inherited reports whether the kernel counts more for a new subvolume than its first block, which
-// has no data.
-func inherited(parent int, name string) (bool, error) {
+// has no data. If the caller has the qgroups that were there before, only those count.
+func inherited(parent int, name string, before map[string]bool) (bool, error) {
 	dir, err := unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false, fmt.Errorf("open the new subvolume: %w", err)
@@ -77,6 +79,9 @@ func inherited(parent int, name string) (bool, error) {
 		return false, err
 	}
 	for _, group := range []string{fmt.Sprintf("0_%d", id-firstID), fmt.Sprintf("1_%d", id)} {
+		if before != nil && !before[group] {
+			continue
+		}
 		n, err := sysfsNumber(filepath.Join(info.groups(), group), "referenced")
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return false, fmt.Errorf("read the usage of the qgroup %s: %w", group, err)
@@ -89,6 +94,11 @@ func inherited(parent int, name string) (bool, error) {
 }
 
 func (s squota) Set(dir int, given uint64, want Limit) (uint64, error) {
+	return s.set(dir, given, want, onlyEmpty)
+}
+
+// set is Set. It calls first for a directory that has no quota yet.
+func (s squota) set(dir int, given uint64, want Limit, first func(dir int) error) (uint64, error) {
 	if err := want.check(s.Support()); err != nil {
 		return 0, err
 	}
@@ -110,7 +120,7 @@ func (s squota) Set(dir int, given uint64, want Limit) (uint64, error) {
 	want.Bytes = roundUp(want.Bytes, st.Bsize)
 	now, err := groupUsage(groups, id)
 	if errors.Is(err, ErrUnlimited) {
-		err = onlyEmpty(dir)
+		err = first(dir)
 	}
 	if err != nil {
 		return 0, err

@@ -1,9 +1,10 @@
 // Package volumequota sets the quotas of recorded volumes, and checks that they are in force.
 // Package quota has the kernel's mechanisms; it knows directories and IDs, and no records.
 //
-//	quotas.go  the quotas of one pool, and why the kernel enforces one no longer
-//	set.go     sets the quota of a volume, and reads what the kernel counts
-//	match.go   sets it again if another is in force
+//	quotas.go    the quotas of one pool, and why the kernel enforces one no longer
+//	set.go       sets the quota of a volume, and reads what the kernel counts
+//	match.go     sets it again if another is in force
+//	snapshot.go  makes a volume as a snapshot of another one, with its quota
 package volumequota
 
 import (

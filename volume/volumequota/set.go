@@ -50,16 +50,20 @@ func (d *Dir) Set(dir int, r record.Record) (id uint64, err error) {
 
 func (d *Dir) set(dir int, r record.Record, want quota.Limit) (id uint64, err error) {
 	id, err = d.enforcer.Set(dir, r.QuotaID, want)
-	if errors.Is(err, quota.ErrNone) {
-		if r.Quota == record.QuotaRequired {
-			return 0, fmt.Errorf("%w: %w", fault.ErrNoQuotas, err)
-		}
-		return 0, nil
-	}
-	if err != nil {
+	return isSet(r, id, err)
+}
+
+// isSet returns what a call of the enforcer returned, in the terms of Set.
+func isSet(r record.Record, id uint64, err error) (uint64, error) {
+	switch {
+	case err == nil:
+		return id, nil
+	case !errors.Is(err, quota.ErrNone):
 		return 0, fmt.Errorf("set the quota: %w", err)
+	case r.Quota == record.QuotaRequired:
+		return 0, fmt.Errorf("%w: %w", fault.ErrNoQuotas, err)
 	}
-	return id, nil
+	return 0, nil
 }
 
 // MakeStaged makes the directory of a new volume in staging, under that name there, of the kind that
