@@ -18,7 +18,7 @@ type Consistency string
 const (
 	// ConsistencyCrash permits only what a power cut at one moment could have left.
 	ConsistencyCrash Consistency = "crash"
-	// ConsistencyFuzzy also permits files of different moments.
+	// ConsistencyFuzzy also permits files of different moments. A snapshot never has them.
 	ConsistencyFuzzy Consistency = "fuzzy"
 )
 
@@ -188,7 +188,7 @@ func (p *Pool) beginClone(op string, j *cloneJob) error {
 				p.clones.remove(j)
 			}
 		}()
-		if err := p.stageClone(c, r); err != nil {
+		if err := p.stageClone(c, j, r); err != nil {
 			return err
 		}
 		if begins = j.taken.CompareAndSwap(false, true); !begins {

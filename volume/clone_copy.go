@@ -46,6 +46,9 @@ func (p *Pool) copyClone(ctx context.Context, d *pooldir.Dir, j *cloneJob) error
 	if !ok || r.Trash != j.id {
 		return fmt.Errorf("%w: its record was removed meanwhile", ErrConflict)
 	}
+	if j.snapshot {
+		return p.copySnapshot(ctx, d, j, r)
+	}
 	dir, err := openStaged(d, r)
 	if err != nil {
 		return err
@@ -184,6 +187,7 @@ func (p *Pool) clearCopy(c *call, name string) error {
 		return file.Flush(c.Staging)
 	}
 	p.step("recover.copy")
+	tree.Unlock(c.Staging, name) // killed before a snapshot was freed of what its source forbids
 	if err := tree.Rename(c.Staging, name, c.Trash, id); err != nil && err != unix.ENOENT {
 		return fault.Path("rename", name, err)
 	}

@@ -41,10 +41,13 @@ type cloneJob struct {
 	// taken is set once it is decided whether the job begins, or its caller has given it up.
 	taken atomic.Bool
 
-	exclusive bool  // the copy is right only if nothing uses the source meanwhile
-	oneFile   bool  // something uses it, and only one file may have data
-	uses      int64 // what the kernel counts for the copy, once it is made
-	bytes     bool  // all data is written, because this filesystem shares no blocks with the source's
+	exclusive bool     // the copy is right only if nothing uses the source meanwhile
+	oneFile   bool     // something uses it, and only one file may have data
+	snapshot  bool     // the copy is a snapshot of the source; of is the rest of what decides that
+	of        sourceAt // the source as it was found
+	uses      int64    // what the kernel counts for the copy, once it is made
+	quotaID   uint64   // of a snapshot, once it is made
+	bytes     bool     // all data is written, because this filesystem shares no blocks with the source's
 
 	ctx    context.Context //nolint:containedctx // its end is that of the job
 	cancel context.CancelCauseFunc

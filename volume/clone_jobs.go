@@ -76,7 +76,7 @@ func (s *cloneJobs) running(name string) error {
 // stages reports whether a job has that ID.
 func (s *cloneJobs) stages(id string) bool {
 	for _, j := range s.all() {
-		if j.id == id && !j.hasEnded() {
+		if (j.id == id || j.id+newSuffix == id) && !j.hasEnded() {
 			return true
 		}
 	}

@@ -34,6 +34,10 @@ func (p *Pool) openSource(op string, j *cloneJob) error {
 		}
 		crash := j.spec.Consistency == ConsistencyCrash
 		j.exclusive, j.oneFile = crash && len(points) == 0, crash && len(points) > 0
+		if j.of, err = sourceOf(c, fd, r.Name, points); err != nil {
+			unix.Close(fd)
+			return err
+		}
 		if !j.open(fd) {
 			return fmt.Errorf("%w: its caller has left", ErrNotReady)
 		}
@@ -178,10 +182,14 @@ func (p *Pool) noteCopy(c *call, r record.Record, j *cloneJob) error {
 	return p.writeShared(c)
 }
 
-// checkShares finds out whether files of the pool can share blocks with those of the source, and
-// returns an ErrUnshared if they would have to be copied, and must not.
+// checkShares decides whether the clone is a snapshot of the source. If not, it finds out whether files
+// of the pool can share blocks with those of the source, and returns an ErrUnshared if they would have
+// to be copied, and must not.
 func (p *Pool) checkShares(c *call, j *cloneJob) error {
 	if j.spec.From.ledger.On(c.Filesystem) {
+		if planned, err := j.planSnapshot(c); planned || err != nil {
+			return err
+		}
 		p.step("clone.probe")
 		shares, err := canShare(c.Staging)
 		if shares || err != nil {

@@ -11,10 +11,16 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
-// stageClone creates the staged directory with its label and quota, while it is empty, and the record.
-func (p *Pool) stageClone(c *call, r record.Record) (err error) {
+// stageClone creates the staged directory with its label and quota, while it is empty, and the record. A
+// snapshot replaces the directory, and gets both later.
+func (p *Pool) stageClone(c *call, j *cloneJob, r record.Record) (err error) {
 	p.step("clone.mkdir")
-	if err := c.quotas.MakeStaged(stagedName(r), r); err != nil {
+	if j.snapshot {
+		err = unix.Mkdirat(c.Staging, stagedName(r), 0o700)
+	} else {
+		err = c.quotas.MakeStaged(stagedName(r), r)
+	}
+	if err != nil {
 		return fault.Path("create", stagedName(r), err)
 	}
 	defer func() {
@@ -27,11 +33,13 @@ func (p *Pool) stageClone(c *call, r record.Record) (err error) {
 		return err
 	}
 	defer unix.Close(dir)
-	if err := c.SetLabel(dir); err != nil {
-		return err
-	}
-	if r.QuotaID, err = c.quotas.Set(dir, r); err != nil {
-		return err
+	if !j.snapshot {
+		if err := c.SetLabel(dir); err != nil {
+			return err
+		}
+		if r.QuotaID, err = c.quotas.Set(dir, r); err != nil {
+			return err
+		}
 	}
 	p.step("clone.record")
 	return p.records.PutNew(c.Records, p.steps("record"), r, dir, c.Records)
@@ -65,6 +73,13 @@ func (p *Pool) landClone(op string, j *cloneJob) (Volume, error) {
 		}
 		if err := p.noteCopy(c, r, j); err != nil {
 			return Volume{}, err
+		}
+		if j.quotaID != 0 {
+			p.step("clone.quota")
+			r.QuotaID = j.quotaID
+			if err := p.put(c, r); err != nil {
+				return Volume{}, err
+			}
 		}
 		p.step("clone.rename")
 		switch err := tree.Rename(c.Staging, stagedName(r), c.Base, r.Name); {

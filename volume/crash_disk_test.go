@@ -34,9 +34,9 @@ func limitCrash(t *testing.T, d quotaDisk) {
 func (d quotaDisk) ground(die dying) ground {
 	least := map[string]int{"create": 10, "expand": 5, "purge": 13}
 	if d.method == quota.MethodBtrfs {
-		least = map[string]int{"create": 12, "expand": 7, "purge": 4, "drop and purge": 6}
+		least = map[string]int{"create": 12, "expand": 7, "purge": 4, "drop and purge": 6, "clone": 20}
 	}
-	starts := map[string]bool{"expand": true}
+	starts := map[string]bool{"expand": true, "clone": !d.slow}
 	for name := range limiting {
 		starts[name] = starts[name] || !d.slow
 	}

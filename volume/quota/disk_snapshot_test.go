@@ -114,7 +114,7 @@ func TestDiskBtrfsSnapshotWithAnIDUsedAgain(t *testing.T) {
 	if removed, err := p.Remove(p.base, "w"); !removed || err != nil {
 		t.Fatal(removed, err)
 	}
-	p = remounted(t, p, image)
+	p = mountedAgain(t, p, image)
 	vfd = open(t, p.path+"/v")
 	ok(t, p.Enforcer.(Snapshotter).Snapshot(vfd, p.stage, "c"))
 	c := open(t, p.path+"/staging/c")
@@ -125,8 +125,8 @@ func TestDiskBtrfsSnapshotWithAnIDUsedAgain(t *testing.T) {
 	}
 }
 
-// remounted mounts the pool's filesystem again.
-func remounted(t *testing.T, p pool, image string) pool {
+// mountedAgain mounts the pool's filesystem again.
+func mountedAgain(t *testing.T, p pool, image string) pool {
 	t.Helper()
 	opened.Range(func(fd, _ any) bool { shut(fd.(int)); return true })
 	ok(t, unix.Unmount(p.root, unix.MNT_DETACH))

@@ -229,11 +229,7 @@ func (c *copier) attribute(from, to int, st *unix.Statx_t, name string) error {
 }
 
 // omit adds an entry of the current directory to the list of what is left out.
-func (c *copier) omit(name, why string) {
-	if c.left.Total++; len(c.left.First) < maxLeftOut {
-		c.left.First = append(c.left.First, shown(c.path(name))+": "+why)
-	}
-}
+func (c *copier) omit(name, why string) { c.left.Add(c.path(name), why) }
 
 // path returns the path of name in the current directory below the top, or only name if the
 // directory is too deep for a path.

@@ -70,6 +70,13 @@ type LeftOut struct {
 // maxLeftOut bounds the length of the list.
 const maxLeftOut = 10
 
+// Add adds an entry to the list, with the reason.
+func (l *LeftOut) Add(path, why string) {
+	if l.Total++; len(l.First) < maxLeftOut {
+		l.First = append(l.First, shown(path)+": "+why)
+	}
+}
+
 // String returns a sentence for a message, "" if nothing was left out.
 func (l LeftOut) String() string {
 	if l.Total == 0 {
