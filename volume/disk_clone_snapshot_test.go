@@ -235,11 +235,17 @@ func TestDiskCloneSnapshotThatIsLeft(t *testing.T) {
 // pod may begin to use it.
 func TestDiskCloneSnapshotUnderWay(t *testing.T) {
 	reached, gate := make(chan struct{}), make(chan struct{})
-	p := opened(t, volume.Config{Path: testdisk.Mount(t, "btrfs") + "/pool", EnableBtrfsQuota: true, Patience: 300 * time.Millisecond,
+	var p *volume.Pool
+	p = opened(t, volume.Config{Path: testdisk.Mount(t, "btrfs") + "/pool", EnableBtrfsQuota: true, Patience: 300 * time.Millisecond,
 		Step: func(step string) {
 			if step == "quota.snapshot" {
 				close(reached)
 				<-gate
+			}
+			if step == "clone.unlock" { // the snapshot is there, and not in its place yet
+				if err := p.Recover(); err != nil {
+					t.Error(err)
+				}
 			}
 		}})
 	v, err := p.Create(limited("v", 64*mib))
