@@ -186,8 +186,9 @@ func (p *Pool) clearCopy(c *call, name string) error {
 		p.step("recover.sync")
 		return file.Flush(c.Staging)
 	}
-	p.step("recover.copy")
+	p.step("recover.unlock")
 	tree.Unlock(c.Staging, name) // killed before a snapshot was freed of what its source forbids
+	p.step("recover.copy")
 	if err := tree.Rename(c.Staging, name, c.Trash, id); err != nil && err != unix.ENOENT {
 		return fault.Path("rename", name, err)
 	}

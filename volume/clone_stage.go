@@ -14,10 +14,11 @@ import (
 // stageClone creates the staged directory with its label and quota, while it is empty, and the record. A
 // snapshot replaces the directory, and gets both later.
 func (p *Pool) stageClone(c *call, j *cloneJob, r record.Record) (err error) {
-	p.step("clone.mkdir")
 	if j.snapshot {
+		p.step("clone.mkdir")
 		err = unix.Mkdirat(c.Staging, stagedName(r), 0o700)
 	} else {
+		p.step("clone.mkdir")
 		err = c.quotas.MakeStaged(stagedName(r), r)
 	}
 	if err != nil {
