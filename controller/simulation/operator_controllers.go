@@ -63,7 +63,7 @@ func (i *installed) daemonSet(all *objects, ds *appsv1.DaemonSet) {
 		}
 	}
 	status.NumberAvailable, status.NumberUnavailable = status.NumberReady, status.DesiredNumberScheduled-status.NumberReady
-	if u := ds.Spec.UpdateStrategy; u.RollingUpdate != nil {
+	if u := ds.Spec.UpdateStrategy; u.Type == appsv1.RollingUpdateDaemonSetStrategyType && u.RollingUpdate != nil {
 		most := must1(intstr.GetScaledValueFromIntOrPercent(u.RollingUpdate.MaxUnavailable, int(status.DesiredNumberScheduled), true))
 		rest = slices.Concat(rest, broken, old[:min(len(old), max(0, most-unavailable))])
 	}

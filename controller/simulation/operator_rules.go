@@ -131,7 +131,7 @@ func (i *installed) rollouts(all *objects) {
 	now := time.Now()
 	for k := range all.sets.Items {
 		ds := &all.sets.Items[k]
-		blocked := ds.DeletionTimestamp != nil
+		blocked := ds.DeletionTimestamp != nil || ds.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType
 		for _, pod := range all.owned(ds) {
 			n := i.node(pod.Spec.NodeName)
 			blocked = blocked || pod.DeletionTimestamp != nil || n == nil || n.off || !n.absent.IsZero()

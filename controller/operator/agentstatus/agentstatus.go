@@ -99,7 +99,11 @@ func Of(o Observed) State {
 	if !behind {
 		s.addMissing(s.Desired+int(counts.NumberMisscheduled)-pods, o)
 	}
-	s.Rolling = behind || counts.UpdatedNumberScheduled < counts.DesiredNumberScheduled ||
+	done := counts.UpdatedNumberScheduled
+	if ds.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType { // those of an older template remain
+		done = counts.CurrentNumberScheduled
+	}
+	s.Rolling = behind || done < counts.DesiredNumberScheduled ||
 		int(counts.CurrentNumberScheduled) > len(s.Running) || o.Rolling && s.Left > 0
 	allReady := len(s.Unready) == 0 && s.Missing == 0
 	s.Counting = !s.Rolling && allReady && s.Ready >= s.Desired && int(counts.NumberReady) < s.Desired

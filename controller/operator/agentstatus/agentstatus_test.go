@@ -72,6 +72,7 @@ func TestJudge(t *testing.T) {
 		return func(o *Observed) { o.DaemonSet.Status.NumberReady = n }
 	}
 	rolling := func(o *Observed) { o.Rolling = true }
+	onDelete := func(o *Observed) { o.DaemonSet.Spec.UpdateStrategy.Type = appsv1.OnDeleteDaemonSetStrategyType }
 	for _, row := range []struct {
 		name, pods string
 		change     []func(*Observed)
@@ -86,6 +87,9 @@ func TestJudge(t *testing.T) {
 		{"Kubernetes has not seen the change", "rr", []func(*Observed){func(o *Observed) { o.DaemonSet.Generation = 2 }}, "2/2 rolling"},
 		{"it is being deleted", "rr", []func(*Observed){func(o *Observed) { o.DaemonSet.DeletionTimestamp = &metav1.Time{Time: now} }}, "2/2 rolling"},
 		{"one has the older template", "rr", []func(*Observed){updated(1)}, "2/2 rolling settled"},
+		{"one has the older template, and keeps it", "rr", []func(*Observed){updated(1), onDelete}, "2/2 settled complete"},
+		{"one keeps the older template, and a node comes back", "r", []func(*Observed){updated(0), onDelete, ready(1),
+			func(o *Observed) { o.DaemonSet.Status.CurrentNumberScheduled = 1 }}, "1/2 rolling left missing"},
 		{"one has the older template, and one is not counted yet", "rr", []func(*Observed){updated(1), ready(1)}, "1/2 rolling settled"},
 		{"no node", "", []func(*Observed){func(o *Observed) { o.DaemonSet.Status = appsv1.DaemonSetStatus{ObservedGeneration: 1} }}, "0/0 settled"},
 		{"a pod ends", "re", nil, "1/2 rolling left"},

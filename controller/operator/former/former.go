@@ -1,6 +1,10 @@
 // Package former removes the agents that those of the operator replace, an older operator's and those of
-// a DaemonSet that is made again, and says which nodes get no agent before the former one's pod there
-// has ended: two agents on one node would serve a claim twice.
+// a DaemonSet that is made again. A node gets no agent before the former one's pod there has ended: two
+// agents on one node would serve a claim twice.
+//
+//	former.go   what is left of former agents
+//	older.go    the DaemonSet of an older operator, and its pods
+//	leftout.go  leaves nodes out of the agents' DaemonSet, and admits them again
 package former
 
 import (
@@ -13,14 +17,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
-	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
-	"kubevirt.io/hostpath-provisioner/controller/operator/agentstatus"
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 )
@@ -44,21 +45,6 @@ type Found struct {
 	Waiting string
 	// Without are the nodes that get no agent yet: a pod of a former agent is there.
 	Without []string
-	// Absent are nodes that the DaemonSet leaves out since they had such a pod, and that do not exist. To
-	// leave them out no more changes its template, and replaces all agents, for a node that needs none.
-	Absent []string
-}
-
-// listed is how many names a message has.
-const listed = 10
-
-// older are the objects of the existing operator that one agent for both kinds of volumes replaces,
-// its DaemonSet first.
-var older = []struct{ apiVersion, kind, name string }{
-	{"apps/v1", "DaemonSet", "hostpath-provisioner"},
-	{"rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "hostpath-provisioner"},
-	{"rbac.authorization.k8s.io/v1", "ClusterRole", "hostpath-provisioner"},
-	{"v1", "ServiceAccount", "hostpath-provisioner-admin"},
 }
 
 // Remove removes what the agents replace, and returns what is left.
@@ -98,103 +84,7 @@ func (r Agents) Remove(ctx context.Context) (found Found, err error) {
 	}
 	slices.Sort(found.Without)
 	found.Without = slices.Compact(found.Without)
-	found.Absent, err = r.absent(ctx, leftOut, found.Without)
-	return found, err
-}
-
-// absent returns the nodes that are left out, have no pod of a former agent, and do not exist.
-func (r Agents) absent(ctx context.Context, leftOut, without []string) (absent []string, err error) {
-	for _, name := range leftOut {
-		if slices.Contains(without, name) || slices.Contains(absent, name) {
-			continue
-		}
-		err := r.Live.Get(ctx, client.ObjectKey{Name: name}, &corev1.Node{})
-		switch {
-		case apierrors.IsNotFound(err):
-			absent = append(absent, name)
-		case err != nil:
-			return nil, fmt.Errorf("read node %s: %w", name, err)
-		}
-	}
-	return absent, nil
-}
-
-// removeOlder deletes objects of the existing operator. It returns their DaemonSet until that is
-// gone; the others follow.
-func (r Agents) removeOlder(ctx context.Context) (*unstructured.Unstructured, error) {
-	for _, old := range older {
-		o := &unstructured.Unstructured{}
-		o.SetAPIVersion(old.apiVersion)
-		o.SetKind(old.kind)
-		key := client.ObjectKey{Name: old.name}
-		if old.kind == "DaemonSet" || old.kind == "ServiceAccount" {
-			key.Namespace = r.Installed.Namespace
-		}
-		err := r.Client.Get(ctx, key, o)
-		switch {
-		case apierrors.IsNotFound(err), err == nil && o.GetLabels()[apply.ManagedBy] != apply.Owner:
-			continue
-		case err != nil:
-			return nil, err
-		case o.GetDeletionTimestamp() == nil:
-			if err := r.Applier.Delete(ctx, o); err != nil {
-				return nil, err
-			}
-		}
-		if old.kind == "DaemonSet" {
-			return o, nil
-		}
-	}
-	return nil, nil
-}
-
-// olderPods returns what the pods of the existing operator's DaemonSet keep from being installed:
-// all agents, or those of some nodes if only pods are left that nothing can end.
-func (r Agents) olderPods(ctx context.Context, set *unstructured.Unstructured,
-	pods []corev1.Pod) (waiting string, without []string, err error) {
-	waiting = "the pods of the older DaemonSet " + set.GetName()
-	for i := range pods {
-		if !metav1.IsControlledBy(&pods[i], set) {
-			continue
-		}
-		stranded, err := r.Stranded(ctx, &pods[i])
-		if err != nil {
-			return "", nil, err
-		}
-		if !stranded {
-			endless, err := r.endless(ctx, set, pods)
-			return waiting + endless, nil, err
-		}
-		without = append(without, pods[i].Spec.NodeName)
-	}
-	if len(without) == 0 { // the DaemonSet itself is on its way
-		return waiting, nil, nil
-	}
-	return "", without, nil
-}
-
-// endless names the pods of the DaemonSet that do not end although their nodes are ready, "" if there
-// are none.
-func (r Agents) endless(ctx context.Context, set *unstructured.Unstructured, pods []corev1.Pod) (string, error) {
-	var names []string
-	for i := range pods {
-		pod := &pods[i]
-		if !metav1.IsControlledBy(pod, set) || !agentstatus.Endless(pod, r.Now()) {
-			continue
-		}
-		stranded, err := r.Stranded(ctx, pod)
-		if err != nil {
-			return "", err
-		}
-		if !stranded {
-			names = append(names, agentstatus.Named(pod))
-		}
-	}
-	if len(names) == 0 {
-		return "", nil
-	}
-	slices.Sort(names)
-	return ", of which some are deleted and do not end: " + events.Names(names, listed) + ",", nil
+	return found, nil
 }
 
 // formerPods returns the nodes with a pod of an agents' DaemonSet that was replaced by set. While
@@ -266,52 +156,4 @@ func (r Agents) orphan(ctx context.Context, set *appsv1.DaemonSet) error {
 		return fmt.Errorf("let DaemonSet %s go without its pods on nodes that do not answer: %w", set.Name, err)
 	}
 	return nil
-}
-
-// NotOn returns the affinity without the nodes.
-func NotOn(nodes []string, affinity *corev1.Affinity) *corev1.Affinity {
-	if len(nodes) == 0 {
-		return affinity
-	}
-	var fields []corev1.NodeSelectorRequirement
-	for _, node := range nodes { // a field takes one value
-		fields = append(fields, corev1.NodeSelectorRequirement{Key: metav1.ObjectNameField,
-			Operator: corev1.NodeSelectorOpNotIn, Values: []string{node}})
-	}
-	a := &corev1.Affinity{}
-	if affinity != nil {
-		a = affinity.DeepCopy()
-	}
-	if a.NodeAffinity == nil {
-		a.NodeAffinity = &corev1.NodeAffinity{}
-	}
-	required := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-	if required == nil {
-		required = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: fields}}}
-		a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = required
-		return a
-	}
-	for i := range required.NodeSelectorTerms {
-		// an empty one matches no node
-		if term := &required.NodeSelectorTerms[i]; len(term.MatchExpressions)+len(term.MatchFields) > 0 {
-			term.MatchFields = append(term.MatchFields, fields...)
-		}
-	}
-	return a
-}
-
-// LeftOutBy returns the nodes that the DaemonSet leaves out by their names, as NotOn writes it.
-func LeftOutBy(set *appsv1.DaemonSet) (nodes []string) {
-	a := set.Spec.Template.Spec.Affinity
-	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		return nil
-	}
-	for _, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-		for _, field := range term.MatchFields {
-			if field.Key == metav1.ObjectNameField && field.Operator == corev1.NodeSelectorOpNotIn {
-				nodes = append(nodes, field.Values...)
-			}
-		}
-	}
-	return nodes
 }

@@ -122,10 +122,13 @@ func (s Settings) daemonSet(o *unstructured.Unstructured, cr *v1beta1.HostPathPr
 		agent.Args = append(agent.Args, "--metrics-tls-version="+l.tlsVersion)
 	}
 	pod.NodeSelector = onLinux(cr.Spec.Workload.NodeSelector)
-	pod.Affinity = former.NotOn(slices.Sorted(slices.Values(slices.Concat(l.without, l.absent))), cr.Spec.Workload.Affinity)
+	pod.Affinity = cr.Spec.Workload.Affinity
 	pod.Tolerations = cr.Spec.Workload.Tolerations
 	pod.ImagePullSecrets = l.pullSecrets
 	if err := l.Configure(pod); err != nil {
+		return err
+	}
+	if err := former.LeaveOut(l.without, &ds); err != nil {
 		return err
 	}
 	applied, err := apply.ToApply(&ds)

@@ -170,67 +170,6 @@ func TestReplaceBesideADeadNode(t *testing.T) {
 	installed("when all is gone", true)
 }
 
-// A node that was left out and does not exist any more stays left out: to admit it would replace all
-// agents, for a node that needs none. One that is made again gets its agent.
-func TestAbsentNodeReplacesNoAgents(t *testing.T) {
-	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "hostpath-provisioner", UID: "old", Labels: map[string]string{apply.ManagedBy: apply.Owner},
-		Finalizers: []string{metav1.FinalizerDeleteDependents}}}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "old", Finalizers: []string{"test/hangs"},
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("DaemonSet"))}}, Spec: corev1.PodSpec{NodeName: "dead"}}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "dead"}}
-	o := operate(t, resource("hpp", time.Hour, v1beta1.StoragePool{Name: "a", Path: "/a"}), node.DeepCopy(), set, pod.DeepCopy())
-	if err := o.client.Delete(t.Context(), pod.DeepCopy()); err != nil {
-		t.Fatal(err)
-	}
-	want := func(when string, without ...string) {
-		t.Helper()
-		o.pass("hpp")
-		o.pass("hpp")
-		if got, is := o.without(); !is || !slices.Equal(got, without) {
-			t.Errorf("%s: installed %v without %v, want without %v", when, is, got, without)
-		}
-	}
-	want("while its former pod is there", "NotIn dead")
-	if err := o.client.Delete(t.Context(), node); err != nil {
-		t.Fatal(err)
-	}
-	for _, gone := range []client.Object{pod, set} { // Kubernetes removes the pods of an absent Node, and then their DaemonSet
-		if err := o.client.Get(t.Context(), client.ObjectKeyFromObject(gone), gone); err != nil {
-			t.Fatal(err)
-		}
-		gone.SetFinalizers(nil)
-		if err := o.client.Update(t.Context(), gone); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want("when the Node is deleted", "NotIn dead")
-	var cr v1beta1.HostPathProvisioner
-	if err := o.client.Get(t.Context(), client.ObjectKey{Name: "hpp"}, &cr); err != nil || strings.Contains(progress(cr.Status).Message, "dead") {
-		t.Errorf("%v, condition %+v", err, progress(cr.Status))
-	}
-	o.add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "dead"}})
-	want("when it is made again")
-}
-
-// The nodes are left out of every way in which the resource's affinity admits nodes.
-func TestNotOn(t *testing.T) {
-	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: corev1.NodeSelectorOpExists}}}
-	given := &corev1.Affinity{PodAffinity: &corev1.PodAffinity{}, NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-		NodeSelectorTerms: []corev1.NodeSelectorTerm{term, {}, term}}}}
-	if got := former.NotOn(nil, given); got != given {
-		t.Errorf("without nodes: %v", got)
-	}
-	got := former.NotOn([]string{"x", "y"}, given)
-	for i, want := range []int{2, 0, 2} {
-		if n := len(got.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[i].MatchFields); n != want {
-			t.Errorf("term %d has %d fields, want %d", i, n, want)
-		}
-	}
-	if got.PodAffinity == nil || len(given.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields) != 0 {
-		t.Error("the resource's affinity was changed or lost")
-	}
-}
-
 // Agents that are installed on all nodes stay on them while an older DaemonSet goes, also beside a
 // pod of an earlier one that nothing can end: they run there already.
 func TestInstalledAgentsStay(t *testing.T) {

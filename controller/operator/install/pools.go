@@ -22,8 +22,6 @@ type plan struct {
 	claims claimpools.Result
 	// without are nodes that get no agent yet, because the pod of a former agent is there.
 	without []string
-	// absent are nodes that the agents' DaemonSet leaves out, and that do not exist.
-	absent []string
 	// tlsVersion is the oldest version of the agents' metrics, "" for the agent's default.
 	tlsVersion string
 	// pullSecrets are those of the agents.
@@ -32,7 +30,7 @@ type plan struct {
 
 // again returns when to check again whether what is kept for volumes can go, 0 for never.
 func (p *plan) again() time.Duration {
-	if len(p.Retained) > 0 || p.Leaving() || len(p.without)+len(p.absent) > 0 {
+	if len(p.Retained) > 0 || p.Leaving() || len(p.without) > 0 {
 		return checkInterval
 	}
 	return 0

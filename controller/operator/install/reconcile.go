@@ -138,7 +138,7 @@ func (r *Reconciler) install(ctx context.Context, cr *v1beta1.HostPathProvisione
 	if !a.Counting {
 		err = r.writeStatus(ctx, cr, r.judge(cr, l, a))
 	}
-	polls := r.pace(soonest(l.again(), l.claims.Again, a.again()), l.Retained, l.Leaving(), l.without, l.absent, l.claims.Left,
+	polls := r.pace(soonest(l.again(), l.claims.Again, a.again()), l.Retained, l.Leaving(), l.without, l.claims.Left,
 		a.waiting, a.counts())
 	return soonest(polls, r.Applier.Again()), err
 }
@@ -172,7 +172,7 @@ func (r *Reconciler) applyAgents(ctx context.Context, cr *v1beta1.HostPathProvis
 		if err != nil {
 			return l, a, err
 		}
-		waiting, l.without, l.absent = found.Waiting, found.Without, found.Absent
+		waiting, l.without = found.Waiting, found.Without
 	}
 	var written int64
 	if waiting == "" && !l.Withheld {
@@ -233,6 +233,14 @@ func (r *Reconciler) applyLayout(ctx context.Context, cr *v1beta1.HostPathProvis
 	objects, err := r.desired(cr, l)
 	if err != nil {
 		return 0, err
+	}
+	for _, o := range objects {
+		if o.GetKind() != "DaemonSet" {
+			continue
+		}
+		if err := r.former().Spare(ctx, o); err != nil {
+			return 0, err
+		}
 	}
 	if err := r.Applier.Apply(ctx, cr, objects...); err != nil {
 		return 0, err

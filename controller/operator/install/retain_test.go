@@ -85,6 +85,7 @@ func (o operated) counts(desired, misscheduled int) {
 func (o operated) agentOn(node string) *corev1.Pod {
 	ds := o.agents()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "agent-" + node, Finalizers: []string{"test/keep"},
+		Annotations:     ds.Spec.Template.Annotations,
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: ds.Name, UID: ds.UID, Controller: ptr.To(true)}}},
 		Spec:   *ds.Spec.Template.Spec.DeepCopy(),
 		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}
