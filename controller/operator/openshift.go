@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
-	"kubevirt.io/hostpath-provisioner/controller/operator/install"
+	"kubevirt.io/hostpath-provisioner/controller/operator/constraints"
 	"kubevirt.io/hostpath-provisioner/controller/operator/optional"
 	"kubevirt.io/hostpath-provisioner/controller/operator/tlsprofile"
 )
@@ -18,10 +19,12 @@ import (
 // keepConstraints keeps the constraints of the agents' pods while the cluster has such an API.
 func (r *wiring) keepConstraints(mgr ctrl.Manager) error {
 	return mgr.Add(&optional.Reconciler{Manager: mgr, Owner: &v1beta1.HostPathProvisioner{},
-		API: install.ConstraintsKind.GroupVersion(), Kinds: []schema.GroupVersionKind{install.ConstraintsKind},
+		API: constraints.Kind.GroupVersion(), Kinds: []schema.GroupVersionKind{constraints.Kind},
 		Apply: func(ctx context.Context, through client.Client) error {
-			return errors.Join(r.applyOptional(ctx, through, r.Constraints),
-				r.RemoveConstraints(ctx, through, install.OlderConstraints))
+			wanted := func(*v1beta1.HostPathProvisioner) ([]*unstructured.Unstructured, error) {
+				return constraints.Of(r.Installation)
+			}
+			return errors.Join(r.applyOptional(ctx, through, wanted), constraints.Remove(ctx, through, r.Client, constraints.Older))
 		}})
 }
 

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
+	"kubevirt.io/hostpath-provisioner/controller/operator/constraints"
 )
 
 // A holder that outlives the resource keeps what Kubernetes needs to create its pod again: the
@@ -19,8 +20,8 @@ import (
 // constraints. The roles go. With the last holder all of it goes.
 func TestAccountOfHoldersThatStay(t *testing.T) {
 	scc := &unstructured.Unstructured{}
-	scc.SetGroupVersionKind(ConstraintsKind)
-	scc.SetName(AgentConstraints)
+	scc.SetGroupVersionKind(constraints.Kind)
+	scc.SetName(constraints.Agents)
 	scc.SetLabels(map[string]string{apply.ManagedBy: apply.Owner})
 	o := installedOn(t, "n1")
 	o.add(scc.DeepCopy())

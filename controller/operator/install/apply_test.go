@@ -8,6 +8,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply/applytest"
+	"kubevirt.io/hostpath-provisioner/controller/operator/constraints"
 	"kubevirt.io/hostpath-provisioner/controller/operator/layout"
 )
 
@@ -18,7 +19,7 @@ func TestAppliedIsTheSame(t *testing.T) {
 	s := Settings{Installation: apply.Installation{Namespace: "ns"}, Image: "image:v1"}
 	all, err := s.desired(cr, plan{Layout: layout.Of(cr)})
 	applytest.Same(t, all, err)
-	all, err = s.Constraints(cr)
+	all, err = constraints.Of(s.Installation)
 	applytest.Same(t, all, err)
 	all, err = s.webhook(cr)
 	applytest.Same(t, all, err)

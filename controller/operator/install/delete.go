@@ -20,6 +20,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
+	"kubevirt.io/hostpath-provisioner/controller/operator/constraints"
 	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
@@ -96,7 +97,7 @@ func (r *Reconciler) removeRest(ctx context.Context, cr *v1beta1.HostPathProvisi
 	if left, err = r.removeAll(ctx, cr, kinds...); left != "" || err != nil || held {
 		return left, err
 	}
-	return "", r.RemoveConstraints(ctx, r.Live, AgentConstraints)
+	return "", constraints.Remove(ctx, r.Live, r.Client, constraints.Agents)
 }
 
 // agentsThatEnd returns the nodes on which agents are still to end, which keep the DaemonSet. Those

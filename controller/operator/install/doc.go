@@ -11,7 +11,6 @@
 //	status.go      the verdict, the states of the pools
 //	conditions.go  the conditions of each reason
 //	delete.go      a resource that is deleted waits for its volumes; which volumes are in use
-//	constraints.go the constraints of the agents' pods on OpenShift
 //	yield.go       leaves the cluster to another installation
 //	patience.go    errors that end by themselves
 package install

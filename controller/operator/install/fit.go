@@ -1,13 +1,10 @@
 package install
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientevents "k8s.io/client-go/tools/events"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
@@ -20,15 +17,6 @@ const (
 	// etcd accepts 1.5.
 	maxClaims = 20
 )
-
-// fitting is the one recorder of the operator's events. It cuts what the API server would refuse.
-type fitting struct{ clientevents.EventRecorder }
-
-// Eventf implements events.EventRecorder.
-func (f fitting) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any) {
-	text := events.Fit(fmt.Sprintf(note, args...), events.MaxNote)
-	f.EventRecorder.Eventf(regarding, related, eventtype, reason, action, "%s", text)
-}
 
 // fit cuts a status to what an object can have: the messages, and of each pool the claims. Those that are
 // not bound come first; desiredReady and currentReady count all.

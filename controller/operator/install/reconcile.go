@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	kubeevents "kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/release"
@@ -72,7 +74,7 @@ type Reconciler struct {
 // New returns a reconciler that has done nothing yet. The applier writes through the client.
 func New(s Settings, cached client.Client, live client.Reader, recorder events.EventRecorder,
 	profile *tlsprofile.Source, now func() time.Time) *Reconciler {
-	recorder = fitting{recorder}
+	recorder = kubeevents.Fitting(recorder)
 	return &Reconciler{Settings: s, Client: cached, Live: live, Events: recorder, Profile: profile, Now: now,
 		Applier: apply.New(cached, recorder, now),
 		layouts: layout.Reader{Now: now, Interval: checkInterval}}
@@ -234,11 +236,9 @@ func (r *Reconciler) applyLayout(ctx context.Context, cr *v1beta1.HostPathProvis
 	if err != nil {
 		return 0, err
 	}
-	for _, o := range objects {
-		if o.GetKind() != "DaemonSet" {
-			continue
-		}
-		if err := r.former().Spare(ctx, o); err != nil {
+	set := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "DaemonSet" })
+	if set >= 0 {
+		if err := r.former().Spare(ctx, objects[set]); err != nil {
 			return 0, err
 		}
 	}
@@ -249,10 +249,8 @@ func (r *Reconciler) applyLayout(ctx context.Context, cr *v1beta1.HostPathProvis
 		_, err := r.removeAll(ctx, cr, "DaemonSet")
 		return 0, err
 	}
-	for _, o := range objects {
-		if o.GetKind() == "DaemonSet" {
-			written = o.GetGeneration()
-		}
+	if set >= 0 {
+		written = objects[set].GetGeneration()
 	}
 	return written, nil
 }
