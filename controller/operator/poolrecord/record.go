@@ -12,6 +12,7 @@ package poolrecord
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -64,7 +65,7 @@ func Read(ctx context.Context, live client.Reader, namespace string) (*Record, e
 		return nil, fmt.Errorf("read ConfigMap %s: %w", Name, err)
 	}
 	r.object, r.Found = have, true
-	err = json.Unmarshal([]byte(have.Data[key]), &r.Content)
+	err = parse(have.Data[key], &r.Content)
 	if err == nil && r.Split {
 		if err := r.readShards(ctx); err != nil {
 			return nil, err
@@ -79,6 +80,22 @@ func Read(ctx context.Context, live client.Reader, namespace string) (*Record, e
 	}
 	r.written = r.copy()
 	return r, nil
+}
+
+// parse reads what Write wrote, which always names the pools, also if there are none. Without that name
+// others changed it, and it does not say that there are none.
+func parse(text string, c *Content) error {
+	if err := json.Unmarshal([]byte(text), c); err != nil {
+		return err
+	}
+	var has map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &has); err != nil {
+		return err
+	}
+	if _, named := has["pools"]; !named {
+		return errors.New("it has no pools")
+	}
+	return nil
 }
 
 // validate refuses paths at which nothing is mounted or unmounted.

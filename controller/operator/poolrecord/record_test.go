@@ -57,9 +57,22 @@ func TestRecord(t *testing.T) {
 }
 
 func TestRecordThatCannotBeRead(t *testing.T) {
-	for _, text := range []string{"", "[", `{"pools":[{"name":"a","path":"../a"}]}`, `{"pools":[{"name":"a","path":"/"}]}`, `{"holders":{"d":{"path":"/a"}}}`} {
+	for _, text := range []string{"", "[", "null", "{}", `{"pool":[{"name":"a","path":"/srv/a"}]}`, `{"holders":{}}`, `{"pools":[{"name":"a","path":"../a"}]}`, `{"pools":[{"name":"a","path":"/"}]}`, `{"pools":null,"holders":{"d":{"path":"/a"}}}`} {
 		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: Name}, Data: map[string]string{key: text}}
 		if _, err := Read(t.Context(), fake.NewClientBuilder().WithObjects(m).Build(), "ns"); err == nil || !strings.Contains(err.Error(), Name) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// A ConfigMap with some of the holders that was changed by hand does not say that there are none.
+func TestShardThatCannotBeRead(t *testing.T) {
+	for text, reads := range map[string]bool{`{}`: true, "": false, "null": false, "[": false} {
+		object := func(name, text string) *corev1.ConfigMap {
+			return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Data: map[string]string{key: text}}
+		}
+		c := fake.NewClientBuilder().WithObjects(object(Name, `{"pools":null,"split":true}`), object(ShardName(0), text)).Build()
+		if _, err := Read(t.Context(), c, "ns"); err == nil != reads || err != nil && !strings.Contains(err.Error(), ShardName(0)) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

@@ -3,6 +3,7 @@ package poolrecord
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -75,7 +76,11 @@ func (r *Record) readShard(ctx context.Context, i int) error {
 		return fmt.Errorf("read ConfigMap %s: %w", s.object.Name, err)
 	}
 	s.object, s.found = have, true
-	if err := json.Unmarshal([]byte(have.Data[key]), &s.holders); err != nil {
+	err = json.Unmarshal([]byte(have.Data[key]), &s.holders)
+	if err == nil && s.holders == nil { // writeShards writes an empty object
+		err = errors.New("it has no holders")
+	}
+	if err != nil {
 		return fmt.Errorf("ConfigMap %s: %s: %w; restore it, or delete it, and the operator makes it again from "+
 			"the Deployments", s.object.Name, key, err)
 	}
