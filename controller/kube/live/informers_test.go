@@ -45,7 +45,7 @@ var informersOf = map[string][]string{
 		"operator/waiting/volumes.go Get PersistentVolume"},
 	"PVs and capacity objects, as above and below": {"operator/nodegone/reconcile.go Watches"},
 	"pods with the agents' label in the namespace of the operator, where no tenant creates any": {"operator/manager.go Watches Pod",
-		"operator/nodegone/reconcile.go Watches Pod", "operator/install/agents.go List PodList", "operator/waiting/act.go List PodList"},
+		"operator/nodegone/reconcile.go Watches Pod", "operator/former/leftout.go List PodList", "operator/install/agents.go List PodList", "operator/waiting/act.go List PodList"},
 	"one object": {"operator/manager.go Watches ConfigMap", "operator/layout/tune.go Get ConfigMap", "operator/manager.go Watches Secret"},
 	"what the operator applies, in its namespace or with its label": {"operator/manager.go Watches", "operator/manager.go Watches Job"},
 	"the capacity objects in the namespace of the operator":         {"operator/manager.go Watches CSIStorageCapacity", "operator/templatenodes/reconcile.go Watches CSIStorageCapacity"},
