@@ -98,8 +98,9 @@ func (u pluginUser) answers(s *harness.Scene, command string, needsAgents bool) 
 }
 
 // judges reports whether a command exits with this code because of what it found, or could not find out.
+// doctor also finds what other tests have made meanwhile, and 2 is for what is critical.
 func judges(command string, code int) bool {
-	return code == 1 && (command == "doctor" || strings.HasPrefix(command, "recover"))
+	return code == 1 && strings.HasPrefix(command, "recover") || (code == 1 || code == 2) && command == "doctor"
 }
 
 // answersJSON runs a command, whose output is JSON with the reason of what is unknown.
