@@ -46,16 +46,7 @@ func TestWriteThatTheCacheDoesNotHaveIsARollout(t *testing.T) {
 			ds := rolledOut()
 			row.had(ds)
 			pass := passes(t, interceptor.Funcs{
-				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-					if generic, ok := o.(*unstructured.Unstructured); ok && generic.GetKind() == "DaemonSet" && key.Name == ds.Name {
-						kind := generic.GroupVersionKind()
-						defer generic.SetGroupVersionKind(kind)
-						var err error
-						generic.Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(ds)
-						return err
-					}
-					return c.Get(ctx, key, o, opts...)
-				},
+				Get: getOf(ds),
 				Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 					err := c.Apply(ctx, o, opts...)
 					if generic := o.(interface {
@@ -142,5 +133,19 @@ func TestStatusWaitsForTheCount(t *testing.T) {
 	}
 	if got := shown(1); !strings.HasPrefix(got, "Complete") {
 		t.Errorf("once it does: %s", got)
+	}
+}
+
+// getOf returns a Get that answers with this DaemonSet, as a cache that lags behind does.
+func getOf(ds *appsv1.DaemonSet) func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		if generic, ok := o.(*unstructured.Unstructured); ok && generic.GetKind() == "DaemonSet" && key.Name == ds.Name {
+			kind := generic.GroupVersionKind()
+			defer generic.SetGroupVersionKind(kind)
+			var err error
+			generic.Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(ds)
+			return err
+		}
+		return c.Get(ctx, key, o, opts...)
 	}
 }

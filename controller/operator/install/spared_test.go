@@ -1,7 +1,6 @@
 package install
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"time"
@@ -9,8 +8,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -68,17 +65,7 @@ func TestNodeThatComesBackReplacesNoAgents(t *testing.T) {
 	before := o.agents()
 	end(pods["d2"])
 	want("when a node comes back", onDelete, "d3")
-	o.Client = interceptor.NewClient(o.client, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
-			if generic, ok := object.(*unstructured.Unstructured); ok && generic.GetKind() == "DaemonSet" && key.Name == before.Name {
-				kind := generic.GroupVersionKind()
-				defer generic.SetGroupVersionKind(kind)
-				var err error
-				generic.Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(before)
-				return err
-			}
-			return c.Get(ctx, key, object, opts...)
-		}})
+	o.Client = interceptor.NewClient(o.client, interceptor.Funcs{Get: getOf(before)})
 	o.pass("hpp")
 	o.Client = o.client
 	want("after a pass with a cache that lags behind", onDelete, "d3")
