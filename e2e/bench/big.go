@@ -11,8 +11,7 @@ import (
 const (
 	// filesInDirectory is the number of files in each directory of the big volume.
 	filesInDirectory = 1000
-	// meanwhile is the time for which other claims are measured while the big volume's files are
-	// removed.
+	// meanwhile is the time for which other claims are measured while something else goes on.
 	meanwhile = 30 * time.Second
 	// emptyVolumes are deleted one after another, for comparison.
 	emptyVolumes = 7
@@ -55,21 +54,34 @@ func (l *lab) big(ctx context.Context, r *report) error {
 	if err := l.remove(ctx, full); err != nil {
 		return err
 	}
-	var busy lives
-	for end := time.Now().Add(meanwhile); time.Now().Before(end); {
-		some, err := l.oneByOne(ctx, 10, agent)
-		if err != nil {
-			return err
-		}
-		busy = append(busy, some[0]...)
+	busy, err := l.beside(ctx, agent)
+	if err != nil {
+		return err
 	}
 	gone := full[0].went().Seconds() * 1000
 	l.say("%d files: PV gone after %.1f ms, of an empty volume %.1f ms", l.files, gone, empty.median())
 	r.compare("big.delete", "ms (limit: an empty volume)", empty.median(), gone, 1.5)
-	before, during := quiet[0].each((*life).took), busy.each((*life).took)
-	r.compare("big.others-p50", "ms (limit: before)", before.at(50), during.at(50), 1.5)
-	r.compare("big.others-p99", "ms (limit: before)", before.at(99), during.at(99), 1.5)
+	r.others("big", quiet[0], busy)
 	return nil
+}
+
+// beside creates claims, one after another, while something else goes on.
+func (l *lab) beside(ctx context.Context, agent *running) (busy lives, err error) {
+	for end := time.Now().Add(meanwhile); time.Now().Before(end); {
+		some, err := l.oneByOne(ctx, 10, agent)
+		if err != nil {
+			return nil, err
+		}
+		busy = append(busy, some[0]...)
+	}
+	return busy, nil
+}
+
+// others adds the figures of what other claims notice.
+func (r *report) others(name string, quiet, busy lives) {
+	before, during := quiet.each((*life).took), busy.each((*life).took)
+	r.compare(name+".others-p50", "ms (limit: before)", before.at(50), during.at(50), 1.5)
+	r.compare(name+".others-p99", "ms (limit: before)", before.at(99), during.at(99), 1.5)
 }
 
 // compare adds a figure that compares the agent with itself.

@@ -119,22 +119,16 @@ func (l *lab) besideCopies(ctx context.Context, r *report, agent, copied *runnin
 			}
 		}
 	}()
-	var busy lives
-	for end := time.Now().Add(meanwhile); time.Now().Before(end); {
-		some, err := l.oneByOne(ctx, 10, agent)
-		if err != nil {
-			return err
-		}
-		busy = append(busy, some[0]...)
+	busy, err := l.beside(ctx, agent)
+	if err != nil {
+		return err
 	}
 	stop()
 	if err := <-ended; made == 0 {
 		return fmt.Errorf("no copy was made within %s: %w", meanwhile, err)
 	}
 	l.say("%d copies of %s were written beside %d claims", made, copiedSize, len(busy))
-	before, during := quiet[0].each((*life).took), busy.each((*life).took)
-	r.compare("copy.others-p50", "ms (limit: before)", before.at(50), during.at(50), 1.5)
-	r.compare("copy.others-p99", "ms (limit: before)", before.at(99), during.at(99), 1.5)
+	r.others("copy", quiet[0], busy)
 	return nil
 }
 
