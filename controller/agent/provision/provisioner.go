@@ -74,12 +74,8 @@ func (c *Controller) Provision(ctx context.Context,
 	if r != nil && r.conflict {
 		pool, v, r = c.createAnew(ctx, b, o, r)
 	}
-	if r != nil && (r.reason == refusedRoom || r.temporary && contract.Copies(o.PVC, o.StorageClass)) {
-		c.refuse(ctx, o.PVC, r) // tried again after each purge; the library would wait for longer and longer
-		return nil, lib.ProvisioningFinished, &lib.IgnoredError{Reason: r.message}
-	}
 	if r != nil {
-		return c.failed(b, o, r)
+		return c.failed(ctx, b, o, r)
 	}
 	c.Changed(pool)
 	if _, by := contract.NodeOf(o.PVC, o.StorageClass); by != contract.AnnProvisionOnNode && contract.NamesNode(o.PVC) {
@@ -96,7 +92,7 @@ func (c *Controller) Provision(ctx context.Context,
 	if !b.IsCSI {
 		c.Info.ReadAgain(ctx, hostnameAge)
 	}
-	return c.describe(b, o, pool, v)
+	return c.describe(ctx, b, o, pool, v)
 }
 
 func (c *Controller) create(ctx context.Context, b *backends.Backend, o lib.ProvisionOptions) (*volume.Pool, volume.Volume, *refusal) {
@@ -141,8 +137,8 @@ func (c *Controller) createAnew(ctx context.Context, b *backends.Backend, o lib.
 var hostnameAge = timing.Scaled(5 * time.Second)
 
 // describe returns the results of Provision for a volume that exists.
-func (c *Controller) describe(b *backends.Backend, o lib.ProvisionOptions, pool *volume.Pool, v volume.Volume) (
-	*corev1.PersistentVolume, lib.ProvisioningState, error) {
+func (c *Controller) describe(ctx context.Context, b *backends.Backend, o lib.ProvisionOptions, pool *volume.Pool,
+	v volume.Volume) (*corev1.PersistentVolume, lib.ProvisioningState, error) {
 	pv := b.NewPV(backends.Made{
 		Name: o.PVName, Claim: o.PVC, Class: o.StorageClass, Pool: pool, Volume: v,
 		At: c.PVs.At(pool), Policy: contract.ReclaimPolicy(c.ReclaimPolicy, o.StorageClass),
@@ -150,7 +146,7 @@ func (c *Controller) describe(b *backends.Backend, o lib.ProvisionOptions, pool 
 	if c.WholeDisk {
 		space, err := pool.Space()
 		if err != nil {
-			return c.failed(b, o, c.refusalFor(pool, err))
+			return c.failed(ctx, b, o, c.refusalFor(pool, err))
 		}
 		pv.Spec.Capacity[corev1.ResourceStorage] = contract.WholeDisk(space.Total, v.Bytes)
 	}
@@ -172,11 +168,17 @@ func (c *Controller) noQuota(pool *volume.Pool, v volume.Volume) string {
 		c.Info.Name(), pool.Name(), v.NotEnforced)
 }
 
-// failed returns the results of Provision for a refusal.
-func (c *Controller) failed(b *backends.Backend, o lib.ProvisionOptions,
+// failed returns the results of Provision for a refusal. A temporary one of a claim that stays here is
+// told and tried again as those of ShouldProvision are: the library's event would be a second one with
+// the same words, and it waits for longer and longer.
+func (c *Controller) failed(ctx context.Context, b *backends.Backend, o lib.ProvisionOptions,
 	r *refusal) (*corev1.PersistentVolume, lib.ProvisioningState, error) {
-	if b.GivesBack(o.PVC, o.StorageClass, r.why()) {
+	if b.GivesBack(o.PVC, o.StorageClass, r.why()) && !(r.temporary && contract.Copies(o.PVC, o.StorageClass)) {
 		return nil, lib.ProvisioningReschedule, errors.New(cmp.Or(r.steady, r.message))
+	}
+	if r.temporary {
+		c.refuse(ctx, o.PVC, r)
+		return nil, lib.ProvisioningFinished, &lib.IgnoredError{Reason: r.message}
 	}
 	return nil, lib.ProvisioningFinished, errors.New(r.message)
 }
