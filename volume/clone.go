@@ -180,6 +180,7 @@ func (p *Pool) beginClone(op string, j *cloneJob) error {
 			return err
 		}
 		r := p.newRecord(s.Spec, record.Creating)
+		r.Source = j.recorded()
 		j.id = r.Trash
 		p.clones.add(j) // first: Recover leaves the staged directory of a job alone
 		begins := false

@@ -13,6 +13,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // CloneJob is a job of a pool that makes a clone, as it was at one moment.
@@ -41,13 +42,14 @@ type cloneJob struct {
 	// taken is set once it is decided whether the job begins, or its caller has given it up.
 	taken atomic.Bool
 
-	exclusive bool     // the copy is right only if nothing uses the source meanwhile
-	oneFile   bool     // something uses it, and only one file may have data
-	snapshot  bool     // the copy is a snapshot of the source; of is the rest of what decides that
-	of        sourceAt // the source as it was found
-	uses      int64    // what the kernel counts for the copy, once it is made
-	quotaID   uint64   // of a snapshot, once it is made
-	bytes     bool     // all data is written, because this filesystem shares no blocks with the source's
+	exclusive bool           // the copy is right only if nothing uses the source meanwhile
+	oneFile   bool           // something uses it, and only one file may have data
+	snapshot  bool           // the copy is a snapshot of the source; of is the rest of what decides that
+	of        sourceAt       // the source as it was found
+	before    *record.Source // what the source is a copy of
+	uses      int64          // what the kernel counts for the copy, once it is made
+	quotaID   uint64         // of a snapshot, once it is made
+	bytes     bool           // all data is written, because this filesystem shares no blocks with the source's
 
 	ctx    context.Context //nolint:containedctx // its end is that of the job
 	cancel context.CancelCauseFunc
@@ -72,6 +74,13 @@ func newCloneJob(s CloneSpec) *cloneJob {
 	j := &cloneJob{spec: s, source: -1, began: time.Now(), ended: make(chan struct{})}
 	j.ctx, j.cancel = context.WithCancelCause(context.Background())
 	return j
+}
+
+// recorded returns the source for the record of the copy.
+func (j *cloneJob) recorded() *record.Source {
+	s := *j.spec.Source
+	s.Before = j.before
+	return &s
 }
 
 // makes reports whether the job makes what the spec asks for.

@@ -38,6 +38,7 @@ func (p *Pool) openSource(op string, j *cloneJob) error {
 			unix.Close(fd)
 			return err
 		}
+		j.before = p.before(r)
 		if !j.open(fd) {
 			return fmt.Errorf("%w: its caller has left", ErrNotReady)
 		}
@@ -104,24 +105,41 @@ func (s CloneSpec) fits(c *call, p *Pool, r record.Record) error {
 	return nil
 }
 
-// stores returns the records of all pools of the process.
-func (p *Pool) stores() (all []*record.Store) {
-	pools := p.siblings.Load()
-	if pools == nil {
-		return []*record.Store{p.records}
+// copiedBytes returns how many bytes of a volume's blocks copies of it may have, in all pools of the
+// process, and among their kept volumes.
+func (p *Pool) copiedBytes(r record.Record) int64 {
+	of := record.SourceOf(p.ID(), r)
+	var all []record.Copy
+	for _, other := range p.pools() {
+		all = slices.Concat(all, other.records.CopiesOf(of), other.kept.CopiesOf(of))
 	}
-	for _, other := range *pools {
-		all = append(all, other.records)
-	}
-	return all
+	return record.CopiedBytes(of, all)
 }
 
-// copiedBytes returns how many bytes the copies of a volume have, in all pools of the process.
-func (p *Pool) copiedBytes(r record.Record) (sum int64) {
-	for _, s := range p.stores() {
-		sum += s.Copied(record.SourceOf(p.ID(), r))
+// before returns the volumes whose blocks a copy of this one may have, beside its own: those of which it
+// is itself a copy. One that its pool does not have any more is left out.
+func (p *Pool) before(r record.Record) *record.Source {
+	var all []record.Source
+	for at := r.Source; at != nil; at = at.Before {
+		if !p.hasLost(*at) {
+			all = append(all, *at)
+		}
 	}
-	return sum
+	return record.Chain(all)
+}
+
+// hasLost reports whether a volume is gone for sure: its pool is open, and has it neither in place nor
+// kept.
+func (p *Pool) hasLost(s record.Source) bool {
+	for _, other := range p.pools() {
+		if s.Pool == "" || other.ID() != s.Pool {
+			continue
+		}
+		r, ok := other.records.Get(s.Volume)
+		return !(ok && r.Created.Equal(s.Created)) && !other.kept.Has(s.Volume, s.Created) &&
+			other.records.Damage(s.Volume) == nil
+	}
+	return false
 }
 
 // raiseSource gives the source what its copy may keep of its blocks; see volumequota.Quotas.Loose.
@@ -142,8 +160,8 @@ func (p *Pool) matchSources(c *call) {
 		return
 	}
 	names := p.quotas.Loose()
-	for _, s := range p.stores() {
-		names = append(names, s.Sources()...)
+	for _, other := range p.pools() {
+		names = slices.Concat(names, other.records.Sources(), other.kept.Sources())
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {

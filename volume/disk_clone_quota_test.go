@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -65,6 +66,75 @@ func TestDiskCloneOfAFullSource(t *testing.T) {
 	if there(c.Path) {
 		t.Error("the clone is there")
 	}
+	consistent(t, p)
+}
+
+// A copy of a copy, and a copy that was deleted and is kept, still have blocks of the first original.
+func TestDiskCloneOfAClone(t *testing.T) {
+	root, image := t.TempDir(), testdisk.Image(t, "btrfs")
+	testdisk.Attach(t, image, root, "commit=1")
+	config := volume.Config{Path: root + "/pool", EnableBtrfsQuota: true, TrashRetention: time.Hour}
+	p := opened(t, config)
+	restart := func() {
+		t.Helper()
+		ok(t, p.Close())
+		testdisk.Detach(t, root)
+		testdisk.Attach(t, image, root, "commit=1")
+		p = opened(t, config)
+	}
+	v, err := p.Create(limited("v", 32*mib))
+	ok(t, err)
+	n, err := pour(t, v.Path+"/data", 40*mib)
+	if !errors.Is(err, unix.EDQUOT) || n < 24*mib {
+		t.Fatalf("the source is not full: %d bytes, %v", n, err)
+	}
+	for _, row := range []struct {
+		of, name string
+		bytes    int64
+	}{{"v", "c1", 32 * mib}, {"c1", "c2", 48 * mib}} {
+		_, err = p.Bind(row.of, binding(row.of))
+		ok(t, err)
+		s := cloneFrom(p, row.of, limited(row.name, row.bytes))
+		s.CopyBytes = false
+		_, err = awaited(p, s)
+		ok(t, err)
+	}
+	limit := func(when string, want int64) {
+		t.Helper()
+		purge(t, p)
+		if u, err := p.QuotaUsage("v"); err != nil || u.Limit.Bytes != want {
+			t.Errorf("%s: %+v, %v; want a quota of %d MiB", when, u, err, want/mib)
+		}
+	}
+	limit("both copies are there", 64*mib)
+	ok(t, p.Delete("c1"))
+	if len(p.Kept()) != 1 {
+		t.Fatalf("kept: %+v", p.Kept())
+	}
+	restart()
+	limit("one is kept", 64*mib)
+	for _, k := range p.Kept() {
+		ok(t, p.DropKept(k.ID))
+	}
+	limit("one is gone", 80*mib)
+	testdisk.Run(t, "btrfs", "subvolume", "sync", root)
+	restart()
+	limit("one is gone, after a start", 80*mib)
+	data := make([]byte, mib)
+	f, err := os.OpenFile(v.Path+"/data", os.O_WRONLY, 0)
+	ok(t, err)
+	for at := int64(0); at < n; at += mib {
+		if _, err := f.WriteAt(data[:min(mib, n-at)], at); err != nil {
+			t.Fatalf("overwrite the first original at %d MiB: %v", at/mib, err)
+		}
+		testdisk.Sync(t, root)
+	}
+	ok(t, f.Close())
+	ok(t, p.RollBack("c2"))
+	purge(t, p)
+	testdisk.Run(t, "btrfs", "subvolume", "sync", root)
+	testdisk.Sync(t, root)
+	limit("all are gone", 32*mib)
 	consistent(t, p)
 }
 

@@ -57,11 +57,9 @@ func (p *Pool) dirConfig() pooldir.Config {
 
 // twin returns the title of another pool for whose directory same returns true, or "".
 func (p *Pool) twin(same func(*pooldir.Opener) bool) string {
-	if all := p.siblings.Load(); all != nil {
-		for _, other := range *all {
-			if other != p && same(other.dir) {
-				return other.title()
-			}
+	for _, other := range p.pools() {
+		if other != p && same(other.dir) {
+			return other.title()
 		}
 	}
 	return ""

@@ -206,3 +206,11 @@ func (s *Pools) Delete(name string, want func(Volume) bool) (*Pool, error) {
 	}
 	return nil, nil
 }
+
+// pools returns all pools of the process.
+func (p *Pool) pools() []*Pool {
+	if all := p.siblings.Load(); all != nil {
+		return *all
+	}
+	return []*Pool{p}
+}

@@ -63,11 +63,7 @@ func (p *Pool) dropDue(c *call) error {
 
 // coming returns how many bytes of a filesystem become free by the removals of all its pools.
 func (p *Pool) coming(filesystem string, free int64) (sum int64) {
-	all := p.siblings.Load()
-	if all == nil {
-		return p.room.Coming(free)
-	}
-	for _, other := range *all {
+	for _, other := range p.pools() {
 		if other == p || other.ledger.On(filesystem) {
 			sum += other.room.Coming(free)
 		}

@@ -13,6 +13,9 @@ type Source struct {
 	// Namespace and UID are those of its claim.
 	Namespace string `json:"namespace,omitempty"`
 	UID       string `json:"uid,omitempty"`
+	// Before is the volume of which this one is itself a copy, if it was still there when the copy began:
+	// the copy may have blocks of that one, too. Equal does not compare it.
+	Before *Source `json:"before,omitempty"`
 }
 
 // SourceOf returns what identifies the volume of a record in a pool with that UUID.
@@ -27,7 +30,7 @@ func (s *Source) Equal(other *Source) bool {
 		return s == other
 	}
 	same := *s
-	same.Created = other.Created
+	same.Created, same.Before = other.Created, other.Before
 	return same == *other && s.Created.Equal(other.Created)
 }
 
@@ -39,3 +42,19 @@ type origin struct {
 }
 
 func originOf(s Source) origin { return origin{s.Volume, s.Created.Unix()} }
+
+func (r Record) origin() origin { return origin{r.Name, r.Created.Unix()} }
+
+// mostBefore is how many volumes a Source has before it at most, so that a chain of copies of copies
+// makes no endless records.
+const mostBefore = 16
+
+// Chain returns the sources, the nearest first, as one chain. The farthest are left out of a long one.
+func Chain(all []Source) (first *Source) {
+	all = all[:min(len(all), mostBefore)]
+	for i := len(all) - 1; i >= 0; i-- {
+		s := all[i]
+		s.Before, first = first, &s
+	}
+	return first
+}

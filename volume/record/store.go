@@ -20,7 +20,7 @@ type Store struct {
 	damaged  map[string]error // records that no program of this version understands
 	deferred map[string]State // states on the disk of deferred records
 	ids      map[uint64]int   // how many volumes are recorded with each quota ID
-	copied   map[origin]int64 // bytes of the copies of each volume
+	copies   Copies
 }
 
 // NewStore returns an empty store. It calls left, without its lock, after a volume
@@ -36,12 +36,13 @@ func (s *Store) Reset(all Loaded) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.records, s.damaged, s.deferred, s.ids = all.Records, all.Damaged, map[string]State{}, map[uint64]int{}
-	s.copied = map[origin]int64{}
+	s.copies = Copies{}
 	if s.records == nil {
 		s.records = map[string]Record{}
 	}
 	for _, r := range s.records {
 		s.count(r, 1)
+		s.copies.Add(r)
 	}
 }
 
@@ -55,20 +56,20 @@ func (s *Store) Set(r Record) {
 
 // replace sets the record of a volume. The caller holds mu.
 func (s *Store) replace(r Record) {
-	s.count(s.records[r.Name], -1)
+	s.uncount(r.Name)
 	s.count(r, 1)
+	s.copies.Add(r)
 	s.records[r.Name] = r
 }
 
-// count adds so many volumes to those with the ID of the record, and to the copies of its source. The
-// caller holds mu.
+// uncount takes a volume, if it has a record, from what is counted. The caller holds mu.
+func (s *Store) uncount(name string) {
+	s.count(s.records[name], -1)
+	s.copies.Remove(s.records[name])
+}
+
+// count adds so many volumes to those with the ID of the record. The caller holds mu.
 func (s *Store) count(r Record, volumes int) {
-	if r.Source != nil {
-		from := originOf(*r.Source)
-		if s.copied[from] += int64(volumes) * r.Bytes; s.copied[from] == 0 {
-			delete(s.copied, from)
-		}
-	}
 	if r.QuotaID == 0 {
 		return
 	}
@@ -84,21 +85,19 @@ func (s *Store) WithQuotaID(id uint64) int {
 	return s.ids[id]
 }
 
-// Copied returns the bytes that copies of a volume have, those included that are being made or deleted.
-func (s *Store) Copied(of Source) int64 {
+// CopiesOf returns the copies that may have blocks of a volume, those included that are being made or
+// deleted.
+func (s *Store) CopiesOf(of Source) []Copy {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.copied[originOf(of)]
+	return s.copies.Of(of)
 }
 
-// Sources returns the names of the volumes, in any pool, of which this one has copies.
-func (s *Store) Sources() (names []string) {
+// Sources returns the names of the volumes, in any pool, whose blocks a copy in this one may have.
+func (s *Store) Sources() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for from := range s.copied {
-		names = append(names, from.volume)
-	}
-	return names
+	return s.copies.Sources()
 }
 
 // Defer changes a record in memory and leaves the write to the next purge. Recovery must be
@@ -154,7 +153,7 @@ func (s *Store) AllDeferred() []string {
 // Forget removes a record from memory only.
 func (s *Store) Forget(name string) {
 	s.mu.Lock()
-	s.count(s.records[name], -1)
+	s.uncount(name)
 	delete(s.records, name)
 	delete(s.deferred, name)
 	s.mu.Unlock()

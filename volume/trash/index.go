@@ -50,6 +50,7 @@ type Index struct {
 
 	mu      sync.Mutex // guards the following fields
 	entries map[string]*entry
+	copies  record.Copies
 	changed bool // something was added that is not flushed
 }
 
@@ -72,8 +73,9 @@ func NewIndex(running func() time.Duration) *Index {
 func (x *Index) Reset(all []Kept) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.entries, x.changed = map[string]*entry{}, false
+	x.entries, x.copies, x.changed = map[string]*entry{}, record.Copies{}, false
 	for _, k := range all {
+		x.copies.Add(k.Record)
 		x.entries[k.ID] = &entry{Kept: k, at: x.running(), tried: k.Bytes > 0 || k.Why != ""}
 	}
 }
@@ -85,6 +87,7 @@ func (x *Index) Add(r record.Record) {
 	x.changed = true
 	k := Kept{ID: r.Trash, Record: r, Since: time.Now().UTC().Truncate(time.Second)}
 	x.entries[r.Trash] = &entry{Kept: k, at: x.running()}
+	x.copies.Add(r)
 }
 
 // Changed reports whether Add was called since the last time.
@@ -138,7 +141,24 @@ func (x *Index) Return(id string) {
 func (x *Index) Remove(id string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if e, ok := x.entries[id]; ok {
+		x.copies.Remove(e.Record)
+	}
 	delete(x.entries, id)
+}
+
+// CopiesOf returns the copies among the kept volumes that may have blocks of a volume.
+func (x *Index) CopiesOf(of record.Source) []record.Copy {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.copies.Of(of)
+}
+
+// Sources returns the names of the volumes, in any pool, whose blocks a kept copy may have.
+func (x *Index) Sources() []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.copies.Sources()
 }
 
 // Has reports whether a kept volume was of that name and created at that time.
