@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -190,51 +189,6 @@ func (s squota) Remove(parent int, name string) (bool, error) {
 		return false, nil
 	}
 	return false, err
-}
-
-// Sweep removes the qgroups whose subvolume is gone. The kernel refuses until their space is free.
-func (s squota) Sweep(dir int) (cleared int, err error) {
-	groups, err := groupsDir(dir)
-	if err != nil {
-		return 0, err
-	}
-	entries, err := os.ReadDir(groups)
-	if err != nil {
-		return 0, fmt.Errorf("list the qgroups: %w", err)
-	}
-	var errs []error
-	for _, e := range entries {
-		id, ok := groupID(e.Name())
-		if !ok {
-			continue
-		}
-		there, err := subvolumeExists(dir, id-firstID)
-		if !there && err == nil {
-			s.step("clear")
-			err = removeGroup(dir, groupLevel|id)
-		}
-		switch {
-		case there || errors.Is(err, unix.EBUSY) || errors.Is(err, unix.ENOENT):
-		case err != nil:
-			errs = append(errs, fmt.Errorf("remove the qgroup 1/%d, which is empty: %w", id, err))
-		default:
-			cleared++
-		}
-	}
-	return cleared, errors.Join(errs...)
-}
-
-// groupID returns the ID in the name that sysfs has for a qgroup of the agent.
-func groupID(name string) (id uint64, ok bool) {
-	number, ok := strings.CutPrefix(name, "1_")
-	if !ok {
-		return 0, false
-	}
-	id, err := strconv.ParseUint(number, 10, 64)
-	if err != nil {
-		return 0, false
-	}
-	return id, id > firstID && id <= lastID
 }
 
 // idOf returns the ID of the volume with the root directory dir.
