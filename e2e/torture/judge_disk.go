@@ -42,8 +42,10 @@ func (f *findings) disk(s Sight, d SeenDisk) {
 	if allocated > d.Total {
 		f.add(Double, "%s: %d bytes are allocated of a disk of %d", d.Filesystem, allocated, d.Total)
 	}
-	if len(d.Limits) > limited {
-		f.add(Leaked, "%s: %d volumes have limits, and there are these: %v", d.Filesystem, limited, d.Limits)
+	// That of a volume that is gone stays as long as copies have blocks of it.
+	if len(d.Limits) > limited && len(d.Unused) > 0 {
+		f.add(Leaked, "%s: %d volumes have limits, and there are these, of which %v count nothing: %v", d.Filesystem, limited,
+			d.Unused, d.Limits)
 	}
 }
 

@@ -100,8 +100,8 @@ func TestJudge(t *testing.T) {
 		}},
 		{"staging", "staging", Leaked, func(s *Sight) { other(s).Staging = []string{"x"} }},
 		{"trash", "trash", Leaked, func(s *Sight) { other(s).Trash = []string{"x"} }},
-		{"limit of nobody", "1_3", Leaked, func(s *Sight) { s.Disks[0].Limits = append(s.Disks[0].Limits, "1_3") }},
-		{"limit beside that of a deleted volume", "1_4", Leaked, func(s *Sight) { keep(s, "1_3", "1_4") }},
+		{"limit of nobody", "1_3", Leaked, func(s *Sight) { leave(s, "1_3") }},
+		{"limit beside that of a deleted volume", "1_4", Leaked, func(s *Sight) { keep(s, "1_3"); leave(s, "1_4") }},
 		{"allocation without a record", "holds", Leaked, func(s *Sight) { pool(s).Allocated++ }},
 		{"silent", "no event has the reason", Leaked, func(s *Sight) { delete(s.Warned, "large") }},
 		{"Pending with room", "is Pending", Leaked, func(s *Sight) { s.Claims[1] = claimOf("large", size, corev1.ClaimPending) }},
@@ -135,9 +135,10 @@ func TestJudge(t *testing.T) {
 			}
 		})
 	}
-	s := healthy()
+	s, copied := healthy(), healthy()
 	keep(&s, "1_3")
-	for _, well := range []Sight{healthy(), s} {
+	copied.Disks[0].Limits = append(copied.Disks[0].Limits, "1_3") // of an original that is gone
+	for _, well := range []Sight{healthy(), s, copied} {
 		if found := Judge(well); len(found) > 0 {
 			t.Errorf("nothing is wrong, and found were %v", found)
 		}
@@ -148,6 +149,12 @@ func TestJudge(t *testing.T) {
 func keep(s *Sight, limits ...string) {
 	d := &s.Disks[0]
 	d.Pools[0].Kept, d.Limits = []string{"id", "id.json"}, append(d.Limits, limits...)
+}
+
+// leave has the kernel keep a limit that counts nothing.
+func leave(s *Sight, limit string) {
+	d := &s.Disks[0]
+	d.Limits, d.Unused = append(d.Limits, limit), append(d.Unused, limit)
 }
 
 func grow(c *corev1.PersistentVolumeClaim, size int64) {

@@ -3,7 +3,9 @@ package torture
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -36,8 +38,9 @@ type SeenDisk struct {
 	Node, Filesystem string
 	Total            int64
 	Pools            []SeenPool
-	// Limits are the kernel's quotas, by name; nil if the filesystem has none.
-	Limits []string
+	// Limits are the kernel's quotas, by name; nil if the filesystem has none. Unused are those of
+	// them that count nothing.
+	Limits, Unused []string
 }
 
 // SeenPool is the content of a pool, and its agent's numbers.
@@ -133,10 +136,16 @@ func (c *campaign) observeDisk(n *node) (SeenDisk, error) {
 		return d, err
 	}
 	d.Total = int64(st.Blocks) * st.Bsize
-	var err error
 	if n.filesystem == "btrfs" {
-		if d.Limits, err = n.disk.Groups(); err != nil {
+		counts, err := n.disk.Groups()
+		if err != nil {
 			return d, err
+		}
+		for _, name := range slices.Sorted(maps.Keys(counts)) {
+			d.Limits = append(d.Limits, name)
+			if counts[name] == 0 {
+				d.Unused = append(d.Unused, name)
+			}
 		}
 	}
 	for _, p := range n.pools {

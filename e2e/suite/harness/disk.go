@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -188,9 +189,10 @@ func (d *Disk) Freeze(dir string) (thaw func()) {
 	return thaw
 }
 
-// Groups lists the qgroups of level 1 of the disk's filesystem, btrfs with quotas: one for each
-// quota.
-func (d *Disk) Groups() ([]string, error) {
+// Groups returns the bytes that the qgroups of level 1 of the disk's filesystem count, btrfs with quotas,
+// by their names. There is one for each quota. One that counts nothing is no volume's, whose directory
+// has a block.
+func (d *Disk) Groups() (map[string]int64, error) {
 	found, err := filepath.Glob("/sys/fs/btrfs/*/devices/" + filepath.Base(d.device))
 	if err == nil && len(found) != 1 {
 		err = fmt.Errorf("%d btrfs filesystems are on %s, want 1", len(found), d.device)
@@ -199,8 +201,14 @@ func (d *Disk) Groups() ([]string, error) {
 		return nil, err
 	}
 	groups, err := filepath.Glob(filepath.Join(found[0], "..", "..", "qgroups", "1_*"))
-	for i, g := range groups {
-		groups[i] = filepath.Base(g)
+	counts := map[string]int64{}
+	for _, g := range groups {
+		text, unread := os.ReadFile(filepath.Join(g, "referenced"))
+		if errors.Is(unread, fs.ErrNotExist) {
+			continue // removed meanwhile
+		}
+		n, wrong := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+		counts[filepath.Base(g)], err = n, errors.Join(err, unread, wrong)
 	}
-	return groups, err
+	return counts, err
 }
