@@ -79,7 +79,7 @@ func (j *cloneJob) stillWhole() error {
 	if err != nil || nested == "" {
 		return err
 	}
-	return fmt.Errorf("%w: %w: %s: it was made since the copy began, which begins anew", ErrSource, ErrInUse, nestedIn(nested))
+	return fmt.Errorf("%w: %w: %s: it was made since the copy began; the copy starts again", ErrSource, ErrInUse, nestedIn(nested))
 }
 
 // copySnapshot replaces the staged directory by a snapshot of the source, with label and quota. It

@@ -164,7 +164,7 @@ func TestDiskCloneSnapshotOfNestedSubvolumes(t *testing.T) {
 	_, err := awaited(p, snapshotOf(p))
 	is(t, err, volume.ErrSource)
 	is(t, err, volume.ErrInUse)
-	if !strings.Contains(err.Error(), `a/new\n\x1b[31mline`) || !strings.Contains(err.Error(), "begins anew") {
+	if !strings.Contains(err.Error(), `a/new\n\x1b[31mline`) || !strings.Contains(err.Error(), "starts again") {
 		t.Errorf("%v", err)
 	}
 	write(t, filepath.Join(during, "inside"), "of the subvolume")

@@ -28,7 +28,7 @@ import (
 const (
 	// loudYields is how often a copy gives way to pods before its claim gets an event.
 	loudYields = 3
-	// copyAgainFirst and copyAgainLast bound the pause before a copy that failed begins anew: it may have
+	// copyAgainFirst and copyAgainLast bound the pause before a copy that failed starts again: it may have
 	// written much before.
 	copyAgainFirst = 10 * time.Second
 	copyAgainLast  = 5 * time.Minute

@@ -133,7 +133,7 @@ func (c *Controller) refusalForCopy(at place, claim *corev1.PersistentVolumeClai
 		return &refusal{reason: refusedSource, temporary: true, silent: true, message: err.Error()}
 	case errors.Is(err, volume.ErrYielded):
 		r := sourceRefused("node %s began to copy the volume of the claim %q %d times, and each time a pod began to use it "+
-			"meanwhile: the copy begins anew while no pod uses it; to copy it in use, the class needs parameter %s: fuzzy",
+			"meanwhile: the copy starts again once no pod uses it; to copy it in use, the class needs parameter %s: fuzzy",
 			c.Info.Name(), name.Name, c.copies.yielded(claim.UID), contract.ConsistencyParameter)
 		r.silent = c.copies.yields(claim.UID) < loudYields
 		return r
