@@ -53,6 +53,11 @@ type HostPathProvisionerSpec struct {
 	// +listType=set
 	// +optional
 	FeatureGates []string `json:"featureGates,omitempty"`
+	// MetricsAuth is which clients may read the metrics of the agents and of the operator. With token, only those whose
+	// token may get the URL /metrics; with none, which is the default, every client that reaches the port
+	// +kubebuilder:validation:Enum="";none;token
+	// +optional
+	MetricsAuth string `json:"metricsAuth,omitempty"`
 	// StoragePools are the directories of CSI volumes on every node
 	// +listType=map
 	// +listMapKey=name

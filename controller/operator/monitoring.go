@@ -20,6 +20,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 	"kubevirt.io/hostpath-provisioner/controller/operator/metrics"
+	"kubevirt.io/hostpath-provisioner/controller/operator/metricsauth"
 	"kubevirt.io/hostpath-provisioner/controller/operator/optional"
 	"kubevirt.io/hostpath-provisioner/manifests/monitoring"
 )
@@ -37,7 +38,13 @@ func (r *wiring) keepMonitoring(mgr ctrl.Manager, outside Outside) error {
 	keeper := &optional.Reconciler{Manager: mgr, Namespace: r.Settings.Namespace, Owner: &v1beta1.HostPathProvisioner{},
 		API: schema.GroupVersion{Group: "monitoring.coreos.com", Version: "v1"},
 		Apply: func(ctx context.Context, through client.Client) error {
-			return r.applyOptional(ctx, through, r.monitored)
+			return r.applyOptional(ctx, through, func(cr *v1beta1.HostPathProvisioner) ([]*unstructured.Unstructured, error) {
+				objects, err := r.monitored(cr)
+				if err != nil {
+					return nil, err
+				}
+				return objects, r.authorize(ctx, cr, objects)
+			})
 		}}
 	for _, o := range objects {
 		if kind := o.GroupVersionKind(); !slices.Contains(keeper.Kinds, kind) {
@@ -82,6 +89,33 @@ func (r *wiring) applyOptional(ctx context.Context, through client.Client,
 		return nil
 	}
 	return err
+}
+
+// authorize has the ServiceMonitor send the token of the account that may read the metrics, while a client
+// needs one and once the account has one. Prometheus leaves out a ServiceMonitor whose Secret has none.
+func (r *wiring) authorize(ctx context.Context, cr *v1beta1.HostPathProvisioner,
+	objects []*unstructured.Unstructured) error {
+	needed, err := r.NeedsTokens(ctx, cr)
+	if err != nil || !needed {
+		return err
+	}
+	if has, err := r.Reader().HasToken(ctx); err != nil || !has {
+		return err
+	}
+	for _, o := range objects {
+		endpoints, found, _ := unstructured.NestedSlice(o.Object, "spec", "endpoints")
+		if !found {
+			continue
+		}
+		for _, endpoint := range endpoints {
+			endpoint.(map[string]any)["authorization"] = map[string]any{"credentials": map[string]any{
+				"name": metricsauth.Name, "key": metricsauth.TokenKey}}
+		}
+		if err := unstructured.SetNestedSlice(o.Object, endpoints, "spec", "endpoints"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // monitored returns the objects with which Prometheus finds the operator and the agents, and its

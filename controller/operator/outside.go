@@ -7,16 +7,21 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/httpserver"
+	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
+	"kubevirt.io/hostpath-provisioner/controller/operator/metricsauth"
 )
 
 // Addresses are those on which the operator listens; "0" is none.
@@ -57,6 +62,7 @@ type metricsServer struct {
 	address  string
 	gatherer prometheus.Gatherer
 	settings func(*tls.Config)
+	guard    func(http.Handler) http.Handler
 }
 
 // Start implements manager.Runnable.
@@ -69,18 +75,45 @@ func (s metricsServer) Start(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	return httpserver.Serve(ctx, secure, httpserver.MetricsHandler(s.gatherer))
+	return httpserver.Serve(ctx, secure, s.guard(httpserver.MetricsHandler(s.gatherer)))
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (metricsServer) NeedLeaderElection() bool { return false }
 
-// serveMetrics has the manager serve the metrics, if there is an address for them.
+// serveMetrics has the manager serve the metrics, if there is an address for them: to every client, or
+// while the resource asks for it only to those with a token.
 func (o Outside) serveMetrics(mgr manager.Manager, settings func(*tls.Config)) error {
 	if o.Listen == nil || o.Listen.Metrics == "0" || o.Gatherer == nil {
 		return nil
 	}
-	return mgr.Add(metricsServer{o.Listen.Metrics, o.Gatherer, settings})
+	own := rest.CopyConfig(mgr.GetConfig())
+	own.QPS, own.Burst = httpserver.ReviewQPS, httpserver.ReviewQPS
+	reviews, err := kubernetes.NewForConfig(own)
+	if err != nil {
+		return err
+	}
+	guard := func(h http.Handler) http.Handler { return guarded(mgr.GetClient(), reviews, h) }
+	return mgr.Add(metricsServer{o.Listen.Metrics, o.Gatherer, settings, guard})
+}
+
+// resourceTimeout is how long a request for metrics waits for the cache of the resources.
+const resourceTimeout = 2 * time.Second
+
+// guarded returns a handler that asks for a token while the resource that is served has the metrics for
+// tokens, or while that is unknown.
+func guarded(resources client.Reader, reviews kubernetes.Interface, h http.Handler) http.Handler {
+	authorized := httpserver.Authorized(reviews, h)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), resourceTimeout)
+		defer cancel()
+		cr, err := installed.Served(ctx, resources)
+		if err == nil && !metricsauth.Asked(cr) {
+			h.ServeHTTP(w, r)
+			return
+		}
+		authorized.ServeHTTP(w, r)
+	})
 }
 
 // register registers a collector of the operator.

@@ -93,6 +93,7 @@ var refusedSpecs = map[string]struct {
 	"nested":               {pools("a=/srv/a", "b=/srv/a/b"), "in another pool"},
 	"nested, outer last":   {pools("b=/srv/a/b", "a=/srv/a"), "in another pool"},
 	"pull policy":          {with(pools("a=/a"), "imagePullPolicy", "Sometimes"), "supported values: \"\", \"Always\", \"IfNotPresent\", \"Never\""},
+	"metrics":              {with(pools("a=/a"), "metricsAuth", "Token"), "supported values: \"\", \"none\", \"token\""},
 	"provider": {map[string]any{"storagePools": []any{map[string]any{"name": "a", "path": "/a", "snapshotProvider": "lvm"}}},
 		"supported values: \"\", \"reflink\""},
 	"template node of no pool":        {templated(template("t", "other", "1Gi")), "must be one of storagePools"},
@@ -127,7 +128,7 @@ var acceptedSpecs = map[string]map[string]any{
 	"longest":              pools(strings.Repeat("a", 50) + "=/" + strings.Repeat("a", 254)),
 	"path":                 {"pathConfig": map[string]any{"path": "/var/hpvolumes", "useNamingPrefix": true}},
 	"everything": {
-		"imagePullPolicy": "", "featureGates": []any{"Snapshotting", "Unknown"},
+		"imagePullPolicy": "", "metricsAuth": "token", "featureGates": []any{"Snapshotting", "Unknown"},
 		"workload": map[string]any{"nodeSelector": map[string]any{"a": "b"}, "tolerations": []any{map[string]any{"operator": "Exists"}}},
 		"storagePools": []any{map[string]any{"name": "a", "path": "/a", "snapshotProvider": "reflink", "overlayClassName": "x",
 			"pvcTemplate": map[string]any{"accessModes": []any{"ReadWriteMany"}, "resources": map[string]any{"requests": map[string]any{"storage": "1Gi"}}}}},

@@ -26,7 +26,7 @@ const (
 func (o *operated) kind(kind string) dynamic.ResourceInterface {
 	o.Helper()
 	switch kind[strings.LastIndex(kind, "/")+1:] {
-	case "daemonsets", "deployments", "persistentvolumeclaims", "serviceaccounts", "services", "roles", "rolebindings", "servicemonitors", "prometheusrules":
+	case "daemonsets", "deployments", "persistentvolumeclaims", "secrets", "serviceaccounts", "services", "roles", "rolebindings", "servicemonitors", "prometheusrules":
 		return objects(o.Scene, kind, harness.Namespace)
 	}
 	return objects(o.Scene, kind)

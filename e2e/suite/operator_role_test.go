@@ -62,7 +62,8 @@ func (u *roleUse) unused() error {
 		return nil
 	}
 	may, err := verbsOf("manifests/operator/rbac.yaml")
-	grants, grantsErr := verbsOf("controller/operator/install/agent.yaml", "manifests/monitoring/rbac.yaml", "manifests/examples/migrate/rbac.yaml")
+	grants, grantsErr := verbsOf("controller/operator/install/agent.yaml", "manifests/monitoring/rbac.yaml", "manifests/examples/migrate/rbac.yaml",
+		"manifests/components/metrics-auth/rbac.yaml")
 	if err := errors.Join(err, grantsErr); err != nil {
 		return err
 	}

@@ -173,6 +173,7 @@ func TestOperator(t *testing.T) {
 		{"path to pools", switched},
 		{"TestPrometheusMetrics/HPP CR ready", measured},
 		{"monitoring", monitored},
+		{"metrics for tokens", measuredForTokens},
 		{"TestPrometheusMetrics/HPP alert rules", alertRules},
 		{"TestPrometheusMetrics/Operator Up", fires("HPPOperatorDown")},
 		{"TestPrometheusMetrics/Operator Down", fires("HPPOperatorDown without a pod")},

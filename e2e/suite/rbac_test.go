@@ -99,6 +99,12 @@ var elsewhere = map[string]string{
 func permitted(rules ...rbacv1.PolicyRule) map[string]bool {
 	all := map[string]bool{}
 	for _, r := range rules {
+		if len(r.NonResourceURLs) > 0 {
+			for _, verb := range r.Verbs {
+				all[verb+" "+strings.Join(r.NonResourceURLs, " ")] = true
+			}
+			continue
+		}
 		what := strings.Join(append([]string{r.APIGroups[0] + "/" + r.Resources[0]}, r.ResourceNames...), " ")
 		for _, verb := range r.Verbs {
 			all[verb+" "+what] = true

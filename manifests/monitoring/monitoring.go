@@ -28,6 +28,11 @@ var (
 	Service string
 	//go:embed operator/servicemonitor.yaml
 	ServiceMonitor string
+	// Reader is an account that may read the metrics of the operator and its agents: a ServiceAccount,
+	// a ClusterRole and a ClusterRoleBinding.
+	//
+	//go:embed operator/reader.yaml
+	Reader string
 )
 
 // Namespace is that of the manifests, also in the expressions of OperatorRules.

@@ -17,6 +17,8 @@ const (
 	MigrateToCSI = "MIGRATE_TO_CSI"
 	// KubeletDir is the variable of --kubelet-dir.
 	KubeletDir = "HPP_KUBELET_DIR"
+	// MetricsAuth is the variable of --metrics-auth, and MetricsToken its value for clients with a token.
+	MetricsAuth, MetricsToken = "HPP_METRICS_AUTH", "token"
 
 	// DefaultKubeletDir is the default of KubeletDir.
 	DefaultKubeletDir = "/var/lib/kubelet"
@@ -139,7 +141,7 @@ var health = []Setting{
 		Help: "address of /metrics over HTTPS; an empty one turns it off. In driver-only mode without --http-address it is " + DriverMetricsAddress},
 	{Flag: "metrics-per-volume", Kind: boolean, Default: "false", ConfigMap: true,
 		Help: "serve the use and the quota of each volume: two series per volume of the node"},
-	{Flag: "metrics-auth", Kind: either("none", "token"), Default: "none",
+	{Flag: "metrics-auth", Kind: either("none", MetricsToken), Default: "none",
 		Help: "none, or token: /metrics is served on --metrics-address only, to clients whose token may get that URL"},
 	{Flag: "metrics-cert-file", Kind: text,
 		Help: "certificate of --metrics-address, PEM, read again when it changes; self-signed without it"},

@@ -53,8 +53,13 @@ func (i Installation) Own(o *unstructured.Unstructured, cr *v1beta1.HostPathProv
 		return
 	}
 	o.SetNamespace(i.Namespace)
-	o.SetOwnerReferences([]metav1.OwnerReference{{
+	o.SetOwnerReferences(OwnedBy(cr))
+}
+
+// OwnedBy returns the owner of an object that goes when the resource has gone.
+func OwnedBy(cr *v1beta1.HostPathProvisioner) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{
 		APIVersion: v1beta1.GroupVersion().String(), Kind: "HostPathProvisioner", Name: cr.Name, UID: cr.UID,
 		Controller: new(true), BlockOwnerDeletion: new(true),
-	}})
+	}}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
@@ -58,6 +59,23 @@ func withoutNil(value any) any {
 		}
 	}
 	return value
+}
+
+// AddRules adds rules to a Role or ClusterRole.
+func AddRules(role *unstructured.Unstructured, more ...rbacv1.PolicyRule) error {
+	rules, _, err := unstructured.NestedSlice(role.Object, "rules")
+	if err != nil {
+		return err
+	}
+	for i := range more {
+		rule, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&more[i])
+		if err != nil {
+			return err
+		}
+		rules = append(rules, rule)
+	}
+	role.Object["rules"] = rules
+	return nil
 }
 
 // ManagedBy is the label of what an operator installed.

@@ -79,6 +79,9 @@ func (r *Reconciler) delete(ctx context.Context, cr *v1beta1.HostPathProvisioner
 // pods can be created again. It returns an object that is still there, or "".
 func (r *Reconciler) removeRest(ctx context.Context, cr *v1beta1.HostPathProvisioner,
 	held bool) (left string, err error) {
+	if err := r.Reader().Remove(ctx, cr); err != nil {
+		return "", err
+	}
 	kinds := otherKinds
 	if held {
 		all, err := r.objects(cr)

@@ -20,6 +20,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/former"
 	"kubevirt.io/hostpath-provisioner/controller/operator/layout"
+	"kubevirt.io/hostpath-provisioner/controller/operator/metricsauth"
 )
 
 //go:embed agent.yaml
@@ -70,6 +71,11 @@ func (s Settings) desired(cr *v1beta1.HostPathProvisioner, l plan) (wanted []*un
 		}
 		if o.GetKind() == "ClusterRole" && l.Migrates() {
 			if err := layout.PermitMigration(o); err != nil {
+				return nil, fmt.Errorf("read agent.yaml: %w", err)
+			}
+		}
+		if o.GetKind() == "ClusterRole" && l.tokens {
+			if err := metricsauth.Permit(o); err != nil {
 				return nil, fmt.Errorf("read agent.yaml: %w", err)
 			}
 		}
@@ -125,6 +131,9 @@ func (s Settings) daemonSet(o *unstructured.Unstructured, cr *v1beta1.HostPathPr
 	pod.Affinity = cr.Spec.Workload.Affinity
 	pod.Tolerations = cr.Spec.Workload.Tolerations
 	pod.ImagePullSecrets = l.pullSecrets
+	if metricsauth.Asked(cr) {
+		metricsauth.Require(agent)
+	}
 	if err := l.Configure(pod); err != nil {
 		return err
 	}

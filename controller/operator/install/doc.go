@@ -10,6 +10,7 @@
 //	agents.go      reads the agents, which agentstatus judges
 //	status.go      the verdict, the states of the pools
 //	conditions.go  the conditions of each reason
+//	tokens.go      who may read the metrics
 //	delete.go      a resource that is deleted waits for its volumes; which volumes are in use
 //	yield.go       leaves the cluster to another installation
 //	patience.go    errors that end by themselves

@@ -24,6 +24,8 @@ type plan struct {
 	without []string
 	// tlsVersion is the oldest version of the agents' metrics, "" for the agent's default.
 	tlsVersion string
+	// tokens is set if the metrics of some agent are, or are to be, for clients with a token.
+	tokens bool
 	// pullSecrets are those of the agents.
 	pullSecrets []corev1.LocalObjectReference
 }

@@ -142,7 +142,7 @@ func (r *Reconciler) install(ctx context.Context, cr *v1beta1.HostPathProvisione
 	}
 	polls := r.pace(soonest(l.again(), l.claims.Again, a.again()), l.Retained, l.Leaving(), l.without, l.claims.Left,
 		a.waiting, a.counts())
-	return soonest(polls, r.Applier.Again()), err
+	return soonest(polls, r.Applier.Again(), l.secretAgain()), err
 }
 
 // applyAgents brings the agents and the disks of their pools to what the resource asks for:
@@ -166,6 +166,9 @@ func (r *Reconciler) applyAgents(ctx context.Context, cr *v1beta1.HostPathProvis
 		return l, a, err
 	}
 	if l.pullSecrets, err = r.installed().PullSecrets(ctx); err != nil {
+		return l, a, err
+	}
+	if l.tokens, err = r.NeedsTokens(ctx, cr); err != nil {
 		return l, a, err
 	}
 	var waiting string
@@ -227,7 +230,7 @@ func (r *Reconciler) addFinalizer(ctx context.Context, cr *v1beta1.HostPathProvi
 	return nil
 }
 
-// applyLayout applies the objects of the agents. It returns the generation of their DaemonSet if it
+// applyLayout applies the objects of the agents, and what reads their metrics. It returns the generation of their DaemonSet if it
 // wrote that, and otherwise 0: there is none without a pool.
 func (r *Reconciler) applyLayout(ctx context.Context, cr *v1beta1.HostPathProvisioner,
 	l plan) (written int64, err error) {
@@ -243,6 +246,9 @@ func (r *Reconciler) applyLayout(ctx context.Context, cr *v1beta1.HostPathProvis
 		}
 	}
 	if err := r.Applier.Apply(ctx, cr, objects...); err != nil {
+		return 0, err
+	}
+	if err := r.keepReader(ctx, cr, l.tokens); err != nil { // last: an error of it keeps no agent from an update
 		return 0, err
 	}
 	if len(l.Pools) == 0 && len(l.Waiting) > 0 { // the agents have to end, and are installed again

@@ -27,6 +27,7 @@ var derivedSettings = map[string]string{
 	"DATADIR": "spec.storagePools or spec.pathConfig", "PV_DIR": "spec.pathConfig.path",
 	settings.Provision: "spec.pathConfig", "USE_NAMING_PREFIX": "spec.pathConfig.useNamingPrefix",
 	"NODE_NAME": "the pod", settings.PodName: "the pod", "POD_NAMESPACE": "the pod", "HPP_V": "VERBOSITY of the operator",
+	settings.MetricsAuth: "spec.metricsAuth",
 }
 
 // answer is what happens while a setting cannot be read and has no last valid value. It destroys no

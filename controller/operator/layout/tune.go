@@ -12,10 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
+	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
@@ -136,14 +136,5 @@ var migrateRules = []rbacv1.PolicyRule{
 
 // PermitMigration adds these rules to the agents' ClusterRole.
 func PermitMigration(role *unstructured.Unstructured) error {
-	rules, _, err := unstructured.NestedSlice(role.Object, "rules")
-	for i := range migrateRules {
-		rule, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&migrateRules[i])
-		if err != nil {
-			return err
-		}
-		rules = append(rules, rule)
-	}
-	role.Object["rules"] = rules
-	return err
+	return apply.AddRules(role, migrateRules...)
 }

@@ -29,7 +29,7 @@ var shown = map[string][]string{
 		"status.conditions.reason", "status.conditions.message", "status.conditions.lastTransitionTime"},
 	"CSIStorageCapacity": {"storageClassName", "capacity", "maximumVolumeSize", "nodeTopology.**"},
 	"Lease":              {"spec.holderIdentity", "spec.renewTime", "spec.acquireTime", "spec.leaseDurationSeconds"},
-	"HostPathProvisioner": {"spec.imagePullPolicy", "spec.pathConfig.**", "spec.storagePools.name",
+	"HostPathProvisioner": {"spec.imagePullPolicy", "spec.metricsAuth", "spec.pathConfig.**", "spec.storagePools.name",
 		"spec.storagePools.path",
 		"spec.storagePools.pvcTemplate.storageClassName", "spec.storagePools.pvcTemplate.volumeMode",
 		"spec.storagePools.pvcTemplate.resources.**", "spec.workload.nodeSelector.*",

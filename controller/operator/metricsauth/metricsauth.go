@@ -1,0 +1,54 @@
+// Package metricsauth has what it takes to serve metrics only to clients with a token: the agents may
+// review tokens, and Prometheus gets the token of an account that may read the metrics.
+//
+//	metricsauth.go  what the resource asks for, and what the agents need for it
+//	reader.go       the account
+//	secret.go       the Secret with its token
+package metricsauth
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
+	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
+	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
+)
+
+// none is the value of the resource's key for metrics that every client may read.
+const none = "none"
+
+// Asked reports whether the resource has the metrics served only to clients with a token. A value that
+// the API server should have refused may be a misspelt one that asks for that.
+func Asked(cr *v1beta1.HostPathProvisioner) bool {
+	return cr.Spec.MetricsAuth != "" && cr.Spec.MetricsAuth != none
+}
+
+// Require has the agent serve its metrics only to clients with a token. It sets a variable and no flag,
+// because an agent of a version without the flag would not start.
+func Require(agent *corev1.Container) {
+	poolrecord.Set(agent, settings.MetricsAuth, settings.MetricsToken)
+}
+
+// Requires reports whether the agent of the pod does so.
+func Requires(pod corev1.PodSpec) bool {
+	for _, c := range pod.Containers {
+		for _, v := range c.Env {
+			if v.Name == settings.MetricsAuth && v.Value == settings.MetricsToken {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// reviews are the additional rules of such agents, those of manifests/components/metrics-auth.
+var reviews = []rbacv1.PolicyRule{
+	{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
+	{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
+}
+
+// Permit adds these rules to the agents' ClusterRole.
+func Permit(role *unstructured.Unstructured) error { return apply.AddRules(role, reviews...) }
