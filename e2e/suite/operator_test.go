@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -119,7 +120,8 @@ func (o *operated) healthy() {
 }
 
 // rolledOut returns nil if every pod of the agents' DaemonSet has its current template and is ready,
-// and none of an older template is left.
+// and none of an older template is left. Where the operator has the agents stay, by the strategy
+// OnDelete, those of an older template count as well.
 func (o *operated) rolledOut() error {
 	ds, err := o.Client.AppsV1().DaemonSets(harness.Namespace).Get(o.Context(), daemons, metav1.GetOptions{})
 	if err != nil {
@@ -131,7 +133,11 @@ func (o *operated) rolledOut() error {
 		return err
 	}
 	n := ds.Status
-	if n.ObservedGeneration != ds.Generation || n.UpdatedNumberScheduled != n.DesiredNumberScheduled ||
+	done := n.UpdatedNumberScheduled
+	if ds.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType {
+		done = n.CurrentNumberScheduled
+	}
+	if n.ObservedGeneration != ds.Generation || done != n.DesiredNumberScheduled ||
 		n.NumberReady != n.DesiredNumberScheduled || len(pods.Items) != int(n.DesiredNumberScheduled) {
 		return fmt.Errorf("DaemonSet of generation %d has %d pods: %+v", ds.Generation, len(pods.Items), n)
 	}
