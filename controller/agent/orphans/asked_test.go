@@ -278,22 +278,29 @@ func TestOrphansAreListed(t *testing.T) {
 	}
 }
 
-// A PV that a list lacks went unseen, as after etcd was restored: its volume stays. One whose end was
-// seen goes.
-func TestPVThatAListLacks(t *testing.T) {
-	for _, unseen := range []bool{true, false} {
+// A PV that a list lacks went unseen, as after etcd was restored: its volume stays. So did one that a
+// write took the node's label from: the watch reports it as deleted in the state before, and that write
+// may have set Retain. One whose end was seen goes.
+func TestPVThatWentUnseen(t *testing.T) {
+	now := metav1.Now()
+	there := &corev1.PersistentVolume{}
+	deleted := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}}
+	for what, row := range map[string]struct {
+		reported any
+		stays    bool
+	}{
+		"a list lacks it":                        {cache.DeletedFinalStateUnknown{Obj: there}, true},
+		"a list lacks it, and it was deleted":    {cache.DeletedFinalStateUnknown{Obj: deleted}, true},
+		"it lost the label, and was not deleted": {there, true},
+		"it was deleted":                         {deleted, false},
+	} {
 		o, v := orphaned(t, thisCluster())
 		pool := o.Pools.All()[0]
-		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: v.PV}}
 		o.PVs = naming{o.PVs, place{pool, v.Name}}
-		if unseen {
-			o.pvDeleted(cache.DeletedFinalStateUnknown{Key: v.PV, Obj: pv})
-		} else {
-			o.pvDeleted(pv)
-		}
+		o.pvDeleted(row.reported)
 		o.check(t.Context())
-		if there, err := pool.HasDirectory(v.Name); there != unseen || err != nil {
-			t.Errorf("unseen: %v; the volume is there: %v, %v", unseen, there, err)
+		if there, err := pool.HasDirectory(v.Name); there != row.stays || err != nil {
+			t.Errorf("%s: the volume is there: %v, %v", what, there, err)
 		}
 	}
 }

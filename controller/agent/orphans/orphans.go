@@ -132,9 +132,11 @@ func (o *Checker) Run(ctx context.Context, pvs cache.SharedIndexInformer) {
 
 // pvDeleted requests a check if a PV was deleted and its volume was not. That does
 // not happen if a claim with the policy Delete is deleted. A PV that a list lacks went unseen: it may
-// have got the policy Retain before, or etcd was restored to before it was made. A PV with Retain may
-// go before its record has that: its finalizer is held until then, but it may have none, and the
-// event about a pool that is away says how to remove it.
+// have got the policy Retain before, or etcd was restored to before it was made. So did one that is
+// not being deleted, and that the watch reports as deleted in the state before: a write took the
+// node's label from it, and may have set Retain, too. A PV with Retain may go before its record has
+// that: its finalizer is held until then, but it may have none, and the event about a pool that is
+// away says how to remove it.
 func (o *Checker) pvDeleted(obj any) {
 	unknown, unseen := obj.(cache.DeletedFinalStateUnknown)
 	if unseen {
@@ -144,6 +146,7 @@ func (o *Checker) pvDeleted(obj any) {
 	if !ok {
 		return
 	}
+	unseen = unseen || pv.DeletionTimestamp == nil
 	if pool, r, lacks := o.PVs.LacksRetain(pv); lacks {
 		o.mu.Lock()
 		o.retained[place{pool, r.Name}] = pv.Name
