@@ -143,7 +143,7 @@ func (r *unservedRecorder) checkChosen(ctx context.Context, p *pendingClaim) ans
 	}
 	err = nodechoice.GiveBack(ctx, r.client, r.events, claim, "does not exist")
 	switch {
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+	case live.Permanent(err):
 		r.warn(ctx, p, topic, message)
 		return answer{true, events.RepeatAfter}
 	case err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err): // not that another agent was first

@@ -91,7 +91,9 @@ func (l libraryPVs) Create(ctx context.Context, pv *corev1.PersistentVolume,
 	case apierrors.IsAlreadyExists(err):
 		there, getErr := l.Get(ctx, pv.Name, metav1.GetOptions{})
 		if getErr != nil {
-			return nil, fmt.Errorf("read the PV that is there already: %w", getErr)
+			err = fmt.Errorf("read the PV that is there already: %w", getErr)
+			l.warnUnsaved(ctx, pv, err)
+			return nil, err
 		}
 		if contract.ClaimUID(there) == contract.ClaimUID(pv) {
 			return nil, err
@@ -104,8 +106,19 @@ func (l libraryPVs) Create(ctx context.Context, pv *corev1.PersistentVolume,
 	case live.Permanent(err):
 		l.warn(ctx, pv, fmt.Sprintf("the volume exists but its PV cannot be saved: %v; "+
 			"the agent tries again within five minutes, until that is mended", err))
+	default:
+		l.warnUnsaved(ctx, pv, err)
 	}
 	return nil, err
+}
+
+// warnUnsaved records an event about a PV that could not be saved for two minutes, because a webhook is
+// down for example: nothing else says why its claim waits.
+func (l libraryPVs) warnUnsaved(ctx context.Context, pv *corev1.PersistentVolume, why error) {
+	if ctx.Err() == nil && l.controller.held.Ends(types.UID("save "+contract.ClaimUID(pv))) {
+		l.warnOf(ctx, pv, "unsaved", fmt.Sprintf("the volume exists but its PV could not be saved for minutes: %v; the agent "+
+			"tries again every half minute", why))
+	}
 }
 
 // Delete deletes a PV whose volume is gone. It removes the library's finalizer first:
@@ -196,7 +209,11 @@ func letGo(pv *corev1.PersistentVolume) bool {
 }
 
 func (l libraryPVs) warn(ctx context.Context, pv *corev1.PersistentVolume, message string) {
+	l.warnOf(ctx, pv, "saving", message)
+}
+
+func (l libraryPVs) warnOf(ctx context.Context, pv *corev1.PersistentVolume, topic, message string) {
 	if pv.Spec.ClaimRef != nil {
-		l.controller.Events.Warn(ctx, *pv.Spec.ClaimRef, "saving", events.ProvisioningFailed, message)
+		l.controller.Events.Warn(ctx, *pv.Spec.ClaimRef, topic, events.ProvisioningFailed, message)
 	}
 }

@@ -55,7 +55,7 @@ type Controller struct {
 	Config
 
 	deletions    *deletionProgress
-	held         *claims.Patience       // claims whose pool another agent of this node has
+	held         *claims.Patience       // claims whose pool another agent of this node has, or whose PV is not saved
 	saving       *saving                // PVs that are sent again
 	copies       *copies                // claims whose volumes are copies
 	empty        *empties               // claims beside them

@@ -88,7 +88,7 @@ func (c *Controller) chooseHere(ctx context.Context, claim *corev1.PersistentVol
 				"chosen: a pod that must run on another node, because of its own rules or of another claim, cannot use it",
 			c.Info.Name(), source.Name, chosen))
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err): // the watch reports what changed
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+	case live.Permanent(err):
 		c.refuse(ctx, claim, sourceRefused("node %s has the volume that is to be copied for this claim, and may not choose "+
 			"itself in place of node %s: %v; apply this version's ClusterRole and policies", c.Info.Name(), chosen, err))
 	default:

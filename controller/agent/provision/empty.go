@@ -17,6 +17,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/agent/claims"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/controller/kube/nodechoice"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -73,7 +74,7 @@ func (c *Controller) giveToCopy(ctx context.Context, claim *corev1.PersistentVol
 			"a copy of this namespace is made on node %s, where its source is: the scheduler chooses again for this claim, in "+
 				"case that one pod uses both", node))
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err): // the watch reports what changed
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+	case live.Permanent(err):
 		return false
 	default:
 		klog.FromContext(ctx).Error(err, "Cannot give the claim back to the scheduler; the agent tries again", "claim",

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -26,6 +27,8 @@ const (
 	// retryFirst and retryLast bound the pause before a PV is handled again after an error.
 	retryFirst = time.Second
 	retryLast  = 30 * time.Second
+	// refusedMost bounds the memory for refused changes of PVs.
+	refusedMost = 10_000
 )
 
 // resync is how often PVs are handled again if nothing changed.
@@ -92,6 +95,7 @@ type PVs struct {
 	migratable atomic.Pointer[[]corev1.PersistentVolume] // PVs of other provisioners on this node, as of the last sweep
 
 	recorder *claimRecorder
+	refused  *utilcache.LRUExpireCache // errors by the change of a PV; see patchMeta
 
 	mu sync.Mutex
 	// since when pools that the Node's annotation gives up are not open, by their UUID; guarded by mu
@@ -108,8 +112,8 @@ type place struct {
 func New(c Config) *PVs {
 	p := &PVs{
 		Config: c, notOpen: map[string]time.Time{}, sighted: map[place]sighting{},
-		recorder: newClaimRecorder(),
-		wake:     make(chan struct{}, 1), queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+		recorder: newClaimRecorder(), refused: utilcache.NewLRUExpireCache(refusedMost),
+		wake: make(chan struct{}, 1), queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast),
 			workqueue.TypedRateLimitingQueueConfig[string]{Name: "pvs"}),
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
@@ -113,8 +114,13 @@ func (p *PVs) label(ctx context.Context) (labelled, later bool) {
 	return labelled, later
 }
 
+// refusedFor is how long the API server is not asked again for a change of a PV that it refused until
+// something else changes, such as a policy of an older version: each PV of the node may need that change.
+var refusedFor = timing.Scaled(10 * time.Minute)
+
 // patchMeta sets labels or annotations of a PV, from a map of strings; nil removes one. It does
-// nothing if the PV is gone or if another PV has its name by now.
+// nothing if the PV is gone or if another PV has its name by now. It records an event if the API server
+// refuses the change, and returns that error for refusedFor without a request.
 func (p *PVs) patchMeta(ctx context.Context, pv *corev1.PersistentVolume, field string, values any) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": pv.UID,
@@ -123,7 +129,17 @@ func (p *PVs) patchMeta(ctx context.Context, pv *corev1.PersistentVolume, field 
 	if err != nil {
 		return err
 	}
+	change := pv.Name + string(patch)
+	if before, ok := p.refused.Get(change); ok {
+		return before.(error)
+	}
 	_, err = p.Client.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if live.Permanent(err) {
+		p.refused.Add(change, err, refusedFor)
+		p.Events.Warn(ctx, events.PV(pv), "unwritten "+field, events.VolumeRefused, fmt.Sprintf("node %s cannot write %s of "+
+			"this PV, which it needs: %v; correct what refuses that: the agent tries again every few minutes", p.Node.Name(),
+			field, err))
+	}
 	return live.IgnoreMoved(err)
 }
 

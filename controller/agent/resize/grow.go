@@ -55,8 +55,11 @@ func (r *Resizer) sync(ctx context.Context, key string) error {
 	if err := r.expand(at); err != nil {
 		return r.refuse(ctx, key, at, err)
 	}
+	if err := r.publish(ctx, at); err != nil {
+		return r.unwritten(ctx, key, at, err)
+	}
 	r.failing.drop(key)
-	return r.publish(ctx, at)
+	return nil
 }
 
 // target returns the claim as a target, nil if no step is needed or the PV is not of this node.

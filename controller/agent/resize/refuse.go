@@ -6,12 +6,14 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
@@ -25,7 +27,8 @@ func (r *Resizer) refuse(ctx context.Context, key string, at *target, why error)
 		return why
 	}
 	message, missing := r.message(at, why)
-	if err := r.patchStatus(ctx, at.claim, refused(at.claim.Status, message, missing > 0, metav1.Now())); err != nil {
+	err := r.patchStatus(ctx, at.claim, refused(at.claim.Status, message, missing > 0, metav1.Now()))
+	if err != nil && !live.Permanent(err) {
 		return err
 	}
 	wanted := contract.Bytes(at.claim)
@@ -68,6 +71,30 @@ func (r *Resizer) message(at *target, why error) (message string, missing int64)
 		r.Node, contract.Size(wanted), contract.Size(space.Wanted), contract.Size(space.Available),
 		contract.Size(space.Total), at.pool.Path(),
 		space.Wanted, space.Available, estimated, space.Total), space.Wanted
+}
+
+// unwritten handles a size that could not be written to claim and PV. If the API server refused it until
+// something else changes, or did not accept it for two minutes, the claim gets an event: its user sees
+// no change otherwise. It returns the error unless the claim is in the queue again.
+func (r *Resizer) unwritten(ctx context.Context, key string, at *target, why error) error {
+	refused, wanted := live.Permanent(why), contract.Bytes(at.claim)
+	switch {
+	case ctx.Err() != nil, apierrors.IsConflict(why), apierrors.IsNotFound(why):
+		return why
+	case !refused && !r.held.Ends(types.UID(fmt.Sprint("write ", at.claim.UID, " ", wanted))):
+		return why
+	}
+	r.Events.Warn(ctx, events.Claim(at.claim), fmt.Sprintf("resize unwritten %d", wanted), events.VolumeResizeFailed,
+		fmt.Sprintf("node %s: the volume of this claim has %s, and that cannot be written to claim and PV: %v; the agent "+
+			"tries again", r.Node, contract.Size(max(at.v.Bytes, wanted)), why))
+	if !refused {
+		return why
+	}
+	pause := r.failing.add(key, failure{uid: at.claim.UID, requested: wanted, pool: at.pool})
+	klog.FromContext(ctx).Error(why, "Cannot write that a volume has grown", "claim", key, "retry", pause)
+	r.results.WithLabelValues(resultFailed).Inc()
+	r.queue.AddAfter(key, pause)
+	return nil
 }
 
 func (r *Resizer) succeeded(ctx context.Context, claim *corev1.PersistentVolumeClaim, bytes int64) {

@@ -66,7 +66,7 @@ type Resizer struct {
 
 	queue   workqueue.TypedRateLimitingInterface[string] // keys of claims
 	failing *failing
-	held    *claims.Patience // claims whose pool another agent has
+	held    *claims.Patience // claims whose pool another agent has, or whose size cannot be written
 	wake    chan struct{}
 	results *prometheus.CounterVec
 

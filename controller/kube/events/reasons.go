@@ -112,7 +112,7 @@ var reasons = []Reason{
 	{Name: VolumeResizeSuccessful, Type: "Normal", Object: "claim",
 		When: "the volume has the larger size that the claim requests"},
 	{Name: VolumeResizeFailed, Type: "Warning", Object: "claim",
-		When:   "the volume cannot grow to the requested size",
+		When:   "the volume cannot grow to the requested size, or claim and PV cannot be written after it has",
 		Action: "free space in the pool, or request less: not less than the size in the claim's status"},
 	{Name: Migrating, Type: "Normal", Object: "claim",
 		When: "the agent replaces the claim's PV; the claim is Lost for some seconds"},
@@ -128,7 +128,7 @@ var reasons = []Reason{
 		When: "such a volume had no problem at five checks in a row"},
 	{Name: VolumeRefused, Type: "Warning", Object: "PV",
 		When: "a PV of this node does not match its record, its pool or the naming of directories, or the agent serves " +
-			"its provisioner no more; the agent does not touch PV and data",
+			"its provisioner no more, or the API server refuses marks that it needs; the agent does not touch PV and data",
 		Action: "do what the message says: correct the PV, or delete it after its data is safe; or serve its provisioner " +
 			"again"},
 	{Name: VolumeFailedDelete, Type: "Warning", Object: "PV",

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
 )
 
@@ -108,7 +109,7 @@ func (r *Reconciler) create(ctx context.Context, p objects.Pool, name,
 	switch {
 	case apierrors.IsAlreadyExists(err): // the cache is behind
 		return nil, "", nil
-	case apierrors.IsInvalid(err) || apierrors.IsForbidden(err): // the user has to change something
+	case live.Permanent(err): // the user has to change something
 		return nil, fmt.Sprintf("claim %s: %v", name, err), nil
 	case err != nil:
 		return nil, "", fmt.Errorf("create claim %s: %w", name, err)
@@ -128,7 +129,7 @@ func (r *Reconciler) raiseRequest(ctx context.Context, claim *corev1.PersistentV
 	raised := claim.DeepCopy()
 	raised.Spec.Resources.Requests[corev1.ResourceStorage] = want
 	err = r.Client.Patch(ctx, raised, client.MergeFromWithOptions(claim, client.MergeFromWithOptimisticLock{}))
-	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) { // the class does not let volumes grow
+	if live.Permanent(err) { // the class does not let volumes grow
 		return fmt.Sprintf("claim %s does not grow to %s: %v", claim.Name, &want, err), nil
 	}
 	if err != nil {
