@@ -55,7 +55,7 @@ func (a *Agent) newDriver() (err error) {
 		if a.kubelet != nil {
 			registration = a.kubelet
 		}
-		a.seen = nodeinfo.NewDriver(a.client, a.nodeName, d.name, registration, a.recorder, a.installCommand())
+		a.seen = nodeinfo.NewDriver(a.client, a.info, d.name, registration, a.recorder, a.installCommand())
 	}
 	return err
 }

@@ -31,9 +31,9 @@ var rests = map[string]string{
 // reason.
 var atRest = map[string]int{
 	"watch":                  180,   // of two parts or processes; a watch lasts five to ten minutes
-	"get nodes":              1900,  // three loops of an agent: its Node's identity, hostname and marks
-	"get csidrivers":         630,   // each minute
-	"get csinodes":           630,   // each minute
+	"get nodes":              660,   // each minute, for all loops of an agent: its Node's identity, hostname and marks
+	"get csidrivers":         130,   // each five minutes
+	"get csinodes":           660,   // each minute
 	"list persistentvolumes": 20,    // each hour, or each day; disks do so in each pass
 	"get leases":             13000, // of the operators' election
 	"update leases":          20000,

@@ -31,6 +31,8 @@ type Info struct {
 	// last is the node as it was read last. A read after the first takes the turn reading.
 	last    atomic.Pointer[registration]
 	reading sleep.Turn
+	// relabelled is woken when a read found another label of the CSI driver than the one before.
+	relabelled chan struct{}
 	// cluster is the UID of the namespace kube-system, nil if it is unknown.
 	cluster   atomic.Pointer[string]
 	lacking   atomic.Pointer[[]permissions.Permission] // as last checked; nil before that
@@ -49,7 +51,7 @@ type registration struct {
 
 // New returns an Info of the node of that name. Read reads it.
 func New(client kubernetes.Interface, name string) *Info {
-	return &Info{client: client, name: name, reading: sleep.NewTurn()}
+	return &Info{client: client, name: name, reading: sleep.NewTurn(), relabelled: make(chan struct{}, 1)}
 }
 
 // Read reads the node and the cluster's identity.
@@ -76,26 +78,38 @@ func registrationOf(node *corev1.Node) *registration {
 		maps.Clone(node.Labels), time.Now()}
 }
 
-// ReadAgain reads the Node's UID, annotation and hostname again, unless they were read within
+// ReadAgain reads the Node's UID, annotation, hostname and labels again, unless they were read within
 // maxAge. They stay as they are while there is no Node, or while it cannot be read; the hostname
 // also while the Node has none.
 func (i *Info) ReadAgain(ctx context.Context, maxAge time.Duration) {
+	if _, err := i.readAgain(ctx, maxAge); err != nil {
+		klog.FromContext(ctx).V(2).Info("Cannot read the Node again", "err", err)
+	}
+}
+
+// readAgain is ReadAgain, and reports whether there is a Node, or why it could not be read. One that was
+// read within maxAge counts as there. All parts of the agent that need the Node at intervals share
+// what it reads: with a read of its own in each, the nodes of a large cluster would ask for themselves
+// all the time.
+func (i *Info) readAgain(ctx context.Context, maxAge time.Duration) (exists bool, err error) {
 	if !i.reading.Take(ctx) {
-		return
+		return false, ctx.Err()
 	}
 	defer i.reading.Release()
 	was := i.last.Load()
 	if time.Since(was.at) < maxAge {
-		return
+		return true, nil
 	}
-	node, err := i.client.CoreV1().Nodes().Get(ctx, i.name, metav1.GetOptions{})
-	if err != nil {
-		klog.FromContext(ctx).V(2).Info("Cannot read the Node again", "err", err)
-		return
+	node, err := live.Node(ctx, i.client, i.name)
+	if node == nil || err != nil {
+		return false, err
 	}
 	now := registrationOf(node)
 	now.hostname = cmp.Or(now.hostname, was.hostname)
 	i.last.Store(now)
+	if was.labels[contract.TopologyNode] != now.labels[contract.TopologyNode] {
+		sleep.Wake(i.relabelled)
+	}
 	if was.uid != now.uid {
 		klog.FromContext(ctx).Info("The Node was registered again; the agent corrects its UID on the PVs",
 			"uid", now.uid, "was", was.uid)
@@ -105,6 +119,7 @@ func (i *Info) ReadAgain(ctx context.Context, maxAge time.Duration) {
 			"and pods of older hostPath PVs start only where the former label is",
 			"label", corev1.LabelHostname, "hostname", now.hostname, "was", was.hostname)
 	}
+	return true, nil
 }
 
 // Name returns the Node's name.

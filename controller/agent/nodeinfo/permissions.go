@@ -19,7 +19,10 @@ import (
 var (
 	// recheck is the time between two reads of the Node, and the first pause between two checks of
 	// missing permissions. Each check is a request for each permission, so the pause doubles.
-	recheck = timing.Scaled(30 * time.Second)
+	recheck = timing.Scaled(time.Minute)
+	// readFor is for how long a read of the Node counts for loops that come by each minute: less, so that
+	// none of them misses its turn by a moment, and more than what is left until the next turn of another.
+	readFor = recheck - recheck/10
 	// recheckLast is the longest such pause.
 	recheckLast = timing.Scaled(10 * time.Minute)
 )
@@ -62,8 +65,8 @@ func (i *Info) Ready() error {
 // PV that never goes away. Run calls granted when the agent gains the permission to patch PVs.
 func (i *Info) Run(ctx context.Context, granted func()) {
 	pause, next := recheck, time.Now()
-	for sleep.For(ctx, recheck) {
-		i.ReadAgain(ctx, 0)
+	for sleep.For(ctx, i.untilRead()) {
+		i.ReadAgain(ctx, readFor)
 		if time.Now().Before(next) {
 			continue
 		}
@@ -71,6 +74,15 @@ func (i *Info) Run(ctx context.Context, granted func()) {
 		next = time.Now().Add(pause)
 		pause = sleep.Doubled(pause, recheck, recheckLast)
 	}
+}
+
+// untilRead returns the pause until the Node was read recheck ago, by whatever part of the agent, and
+// recheck if it could not be read since then.
+func (i *Info) untilRead() time.Duration {
+	if left := recheck - time.Since(i.last.Load().at); left > 0 {
+		return left
+	}
+	return recheck
 }
 
 // checkAgain checks permissions and reads the cluster's identity, if one of them is missing.

@@ -167,8 +167,8 @@ var reasons = []Reason{
 		When:   "a pool was empty, and a disk was mounted at its path: the pool is on that disk now",
 		Action: "none if the disk is the right one"},
 	{Name: DriverMissing, Type: "Warning", Object: "node",
-		When: "the CSIDriver object is gone, so pods with volumes of the driver wait for an attacher, and the scheduler " +
-			"ignores what nodes have available",
+		When: "the CSIDriver object is gone, or has not attachRequired: false, so pods with volumes of the driver wait " +
+			"for an attacher; without it the scheduler ignores what nodes have available",
 		Action: "make it again by the command of the message"},
 	{Name: SeveralNodes, Type: "Warning", Object: "node",
 		When: "the agent serves a provisioner for clusters of one node, and the cluster has another node; new claims wait",
