@@ -132,6 +132,8 @@ func (m *Migrator) next(ctx context.Context, j *job) (state, error) {
 	case pv.UID != j.old.UID && pv.Status.Phase == corev1.VolumeBound:
 		return over, stopped(fmt.Sprintf("PV %s (UID %s) is bound to claim %s and is not the one that this migration "+
 			"creates: keep it, and compare it with the one in the journal (docs/migration.md)", pv.Name, pv.UID, reference(pv)))
+	case pv.UID != j.old.UID && (pv.Status.Phase == "" || pv.Status.Phase == corev1.VolumePending):
+		return waits, nil // it may be Bound in a moment, and the event would still ask to delete it then
 	case pv.UID != j.old.UID:
 		return over, stopped(fmt.Sprintf("PV %s (UID %s) is not one of this migration; "+
 			"save the data that it names, and delete it: the migration then continues", pv.Name, pv.UID))

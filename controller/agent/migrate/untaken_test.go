@@ -177,3 +177,18 @@ func TestBoundStrangerIsKept(t *testing.T) {
 		}
 	}
 }
+
+// Another PV that was made a moment ago may be bound in the next: the migration waits, and says nothing
+// that its event would still say then.
+func TestStrangerThatMayBeBoundSoon(t *testing.T) {
+	for _, phase := range []corev1.PersistentVolumePhase{"", corev1.VolumePending} {
+		m, j := begun(t, func(pv *corev1.PersistentVolume) { pv.UID, pv.Status.Phase = "stranger", phase })
+		if err := j.advance(record.CutOver()); err != nil {
+			t.Fatal(err)
+		}
+		j.step = record.MigrationCutover
+		if s, err := m.next(t.Context(), j); s != waits || err != nil {
+			t.Errorf("%q: %v, %v", phase, s, err)
+		}
+	}
+}
