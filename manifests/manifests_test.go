@@ -42,8 +42,13 @@ func TestKustomizationsNameTheirFiles(t *testing.T) {
 		k, dir := one[*kustomization](t, file), path.Dir(file)
 		named := slices.Concat(k.Resources, k.Components)
 		for _, p := range k.Patches {
-			if p.Path != "" {
-				named = append(named, p.Path)
+			if p.Path == "" {
+				continue
+			}
+			named = append(named, p.Path)
+			// kubectl 1.30, the oldest that is supported, takes one object a patch.
+			if text, err := os.ReadFile(path.Join(dir, p.Path)); err == nil && strings.Contains(string(text), "\n---\n") {
+				t.Errorf("%s: the patch %s has several objects; make a file of each", file, p.Path)
 			}
 		}
 		for _, n := range named {
