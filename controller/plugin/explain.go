@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,8 +61,8 @@ func (s *session) explain(ctx context.Context, name string) error {
 	return printAnswer(s.Out, s.style, &answer)
 }
 
-// noClaim is the error about a claim that does not exist. It names the claims of the name in other
-// namespaces, or those of the namespace.
+// noClaim is the error about a claim that does not exist. It names what is kept of a deleted one, or why
+// that is unknown, and then the claims of the name in other namespaces, or those of the namespace.
 func (s *session) noClaim(ctx context.Context, name string) error {
 	var elsewhere, here []string
 	for _, c := range s.reader.Claims(ctx, "").Items {
@@ -73,10 +74,19 @@ func (s *session) noClaim(ctx context.Context, name string) error {
 		}
 	}
 	text := fmt.Sprintf("there is no claim %s in namespace %s", name, s.namespace)
-	if pools, why := s.pools(ctx, s.reader.Agents(ctx).Items); why == "" {
-		if kept := advice.Kept(pools, s.namespace, name); len(kept) > 0 {
-			return errors.New(view.Printable(fmt.Sprintf("%s: %s; %s", text, kept[0].What(), kept[0].Do())))
+	all := s.reader.Agents(ctx)
+	pools, unasked := s.pools(ctx, all.Items)
+	if kept := advice.Kept(pools, s.namespace, name); len(kept) > 0 {
+		return errors.New(view.Printable(fmt.Sprintf("%s: %s; %s", text, kept[0].What(), kept[0].Do())))
+	}
+	unknown := cmp.Or(all.Unknown, unasked)
+	for _, p := range pools {
+		if p.Problem != "" {
+			unknown = cmp.Or(unknown, fmt.Sprintf("node %s: %s", p.Agent.Node, p.Problem))
 		}
+	}
+	if unknown != "" {
+		text += view.Printable(fmt.Sprintf(" (unknown is whether a deleted volume of it is kept: %s)", unknown))
 	}
 	switch {
 	case len(elsewhere) > 0:

@@ -165,3 +165,22 @@ func TestKeptIsShown(t *testing.T) {
 		t.Errorf("a claim is given up whose data is kept:\n%s", out)
 	}
 }
+
+// A claim that is gone may have a kept volume on a node that does not answer: that is said, and not passed
+// over.
+func TestKeptMayBeUnknown(t *testing.T) {
+	silent := partly()
+	silent.Exec = func(string, []string) scene.Answer {
+		return scene.Answer{Unreachable: "error dialing backend: no route"}
+	}
+	for want, c := range map[string]*scene.Cluster{
+		"is kept: node node-01: ":                     silent,
+		"is kept: may not run commands in the agents": forbidden("pods/exec"),
+		"": scene.Healthy(),
+	} {
+		code, _, errOut := call(t.Context(), "explain", "gone", "-n", "shop", "--kubeconfig", c.Start(t))
+		if code == 0 || !strings.Contains(errOut, want) || strings.Contains(errOut, "unknown") != (want != "") {
+			t.Errorf("want %q: code %d, %s", want, code, errOut)
+		}
+	}
+}

@@ -21,7 +21,7 @@ import (
 func hpp(s *harness.Scene, args ...string) (out, printed string, code int) {
 	s.Helper()
 	cmd := exec.CommandContext(s.Context(), filepath.Join(root, "bin", "linux-"+runtime.GOARCH, "kubectl-hpp"),
-		append([]string{"--kubeconfig", local.ControlPlane().Kubeconfig()}, args...)...)
+		append([]string{"--kubeconfig", local.ControlPlane().Kubeconfig(), "--timeout", "1m"}, args...)...) // of a busy machine
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
