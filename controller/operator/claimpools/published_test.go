@@ -65,6 +65,33 @@ func TestAbsentNodeWhosePoolIsOpen(t *testing.T) {
 	}
 }
 
+// An earlier version recorded no UUID of a pool, and its agents publish none. An agent that runs on an absent Node
+// keeps the holder there, and a pool that another node has open does not. The first agent that publishes has the
+// UUID recorded.
+func TestHolderOfAnEarlierVersion(t *testing.T) {
+	agent := agentOn("n1", `[{"name":"p","path":"/srv/p/csi"}]`)
+	c := objectsOf(t, nodeNamed("n1", corev1.ConditionTrue), nodeNamed("n2", corev1.ConditionTrue), agent, published("n2", "/srv/p/csi"))
+	c.pass(poolP())
+	c.runs()
+	if err := c.Delete(t.Context(), nodeNamed("n1", corev1.ConditionTrue)); err != nil {
+		t.Fatal(err)
+	}
+	gone := poolP()
+	gone.Nodes = gone.Nodes[1:]
+	if r := c.pass(gone); !strings.Contains(strings.Join(r.Left, "\n"), "the agent has to end, pod agent-n1") {
+		t.Errorf("left %q", r.Left)
+	}
+	c.wantReplicas("n1", 1)
+	c.gone(agent)
+	c.pass(gone)
+	c.wantReplicas("n1", -1)
+	gone.Nodes[0].Offered = map[string]string{"p": "6e0c"}
+	c.pass(gone)
+	if h := c.recorded()[objects.NameOf("p", "n2")]; h.ID != "6e0c" {
+		t.Errorf("recorded %+v", h)
+	}
+}
+
 // A pool with a nodeSelector gets claims on matching nodes. On one that loses the label its holder stays,
 // because its volumes are there.
 func TestSelectedNodes(t *testing.T) {

@@ -102,12 +102,10 @@ func mountedAt(record *poolrecord.Record, to poolrecord.Pool) (all []poolrecord.
 	return all
 }
 
-// taken returns the pools whose path is that of another one, whose disk is mounted there.
-func (l *Layout) taken(record *poolrecord.Record) (all []poolrecord.Pool) {
+// mounted returns the pools whose disks are mounted at the paths of the layout's, and that are not these.
+func (l *Layout) mounted(record *poolrecord.Record) (all []poolrecord.Pool) {
 	for _, to := range l.Pools {
-		if len(mountedAt(record, to)) > 0 {
-			all = append(all, to)
-		}
+		all = append(all, mountedAt(record, to)...)
 	}
 	return all
 }

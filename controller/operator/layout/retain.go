@@ -44,7 +44,8 @@ func (r *Reader) Read(ctx context.Context, from installed.Reader,
 	had := record.Offer
 	had.Pools = append(slices.Clone(record.Pools), l.movedFrom(record)...)
 	var agents []running
-	if l.Lacks(had) || len(l.taken(record)) > 0 {
+	mounted := l.mounted(record)
+	if l.Lacks(had) || len(mounted) > 0 {
 		if agents, err = offeredNow(ctx, from); err != nil { // before the volumes: until it ends, an agent creates some
 			return l, err
 		}
@@ -52,7 +53,11 @@ func (r *Reader) Read(ctx context.Context, from installed.Reader,
 		if err != nil {
 			return l, err
 		}
-		l.retain(had, u)
+		// One of an earlier version, or whose volumes came after the count: its disk stays for them, and the
+		// pool that is to be there would wait for them for ever.
+		there := had
+		there.Pools = slices.Concat(had.Pools, mounted)
+		l.retain(there, u)
 		l.wait(had, agents)
 	}
 	l.updateRecord(had, agents)
