@@ -61,7 +61,9 @@ func (r *reader) wait(ctx context.Context, name string, l lost) (rest, next time
 			unready = now // the clock of the node may be wrong
 		}
 		if unready.After(q.at) {
-			q.at = unready // it was ready between two checks
+			// It was ready between two checks. By this process's own clock from here on: if that is set
+			// meanwhile, no time passes.
+			q.at = now.Add(unready.Sub(now))
 		}
 		q.ready = ready
 	}

@@ -100,6 +100,48 @@ func TestGraceOfTheLoss(t *testing.T) {
 	pass("the grace is over", true)
 }
 
+// TestGraceAfterAnUpgrade has a PV that an earlier version gave up half-way. The next version waits a grace period
+// of its own, because no loss is written down, and then goes on where the other stopped.
+func TestGraceAfterAnUpgrade(t *testing.T) {
+	s := newScene("")
+	s.abandoned("pvc-1")
+	s.pv.Annotations[contract.AnnGivenUp] = "new"
+	s.csi, s.capacity = nil, nil
+	w := newWorld(t, s.objects()...)
+	r := w.operator()
+	for _, elapsed := range []time.Duration{0, grace / 2} {
+		if r.elapse(elapsed); w.pass(r) != nil || len(w.done) > 0 {
+			t.Errorf("after %s of the grace: written %q", elapsed, w.done)
+		}
+	}
+	r.elapse(grace)
+	if err := w.pass(r); err != nil || !slices.Equal(w.done, []string{"delete persistentvolumeclaims"}) {
+		t.Errorf("after the grace: written %q, %v", w.done, err)
+	}
+}
+
+// TestGraceIsByTheOwnClock has an agent that was ready between two checks, by the time in its pod's status. From
+// then on the grace period is measured by a clock that no one sets: it has a monotonic reading.
+func TestGraceIsByTheOwnClock(t *testing.T) {
+	s := newScene("")
+	w := newWorld(t, s.objects()...)
+	r := w.operator()
+	if err := w.pass(r); err != nil {
+		t.Fatal(err)
+	}
+	r.elapse(grace / 2)
+	s.answers(corev1.ConditionFalse)
+	s.agent.Status.Conditions[0].LastTransitionTime = metav1.NewTime(time.Now().Add(-grace / 6))
+	w.put("pods", s.agent)
+	if err := w.pass(r); err != nil {
+		t.Fatal(err)
+	}
+	at := r.since["node-01"].at
+	if passed := time.Since(at); passed < grace/6 || passed > grace/3 || !strings.Contains(at.String(), " m=") {
+		t.Errorf("the grace period began %s ago, at %s", passed, at)
+	}
+}
+
 // TestAgentsAreAskedOnce has the volumes of an absent Node in one to three pools. A pass asks for the
 // node's agents as often for all of them as for one.
 func TestAgentsAreAskedOnce(t *testing.T) {
