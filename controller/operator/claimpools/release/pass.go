@@ -154,12 +154,14 @@ func (p *Pass) job(ctx context.Context, name string) (*batchv1.Job, error) {
 	return job, nil
 }
 
-// remove deletes an object and waits for what belongs to it.
+// remove deletes an object, as it was read when that was decided, and waits for what belongs to it. It
+// returns a conflict if the object was written since: a holder may have got its pod back.
 func (p *Pass) remove(ctx context.Context, o client.Object) error {
 	if o.GetDeletionTimestamp() != nil {
 		return nil
 	}
-	err := p.Client.Delete(ctx, o, client.Preconditions{UID: new(o.GetUID())}, client.PropagationPolicy("Foreground"))
+	err := p.Client.Delete(ctx, o, client.Preconditions{UID: new(o.GetUID()), ResourceVersion: new(o.GetResourceVersion())},
+		client.PropagationPolicy("Foreground"))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete %s: %w", o.GetName(), err)
 	}

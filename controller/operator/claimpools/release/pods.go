@@ -52,7 +52,14 @@ func (p *Pass) podsOf(ctx context.Context, job *batchv1.Job) ([]corev1.Pod, erro
 // again.
 func (p *Pass) scaleDown(ctx context.Context, h Retired) (bool, error) {
 	d := h.Deployment
-	if d.Spec.Replicas == nil || *d.Spec.Replicas != 0 {
+	if !h.ended() {
+		if h.Unmounted { // its pod came back since, and mounted the disk again
+			h.Unmounted = false
+			p.Record.Holders[h.Name] = h.Holder
+			if err := p.Save(ctx); err != nil {
+				return false, err
+			}
+		}
 		return false, p.patch(ctx, d, map[string]any{"spec": map[string]any{"replicas": 0}})
 	}
 	if d.Status.ObservedGeneration != d.Generation {
@@ -115,9 +122,9 @@ func (p *Pass) patch(ctx context.Context, d *appsv1.Deployment, change map[strin
 	return nil
 }
 
-// exists reads from the API server whether the Deployment is there: a Job whose owner is gone is
-// deleted at once, which would make the next pass create it again. The operator may list Deployments,
-// and not get them.
+// exists reads from the API server whether the Deployment is there, and asks for no pod still: a Job whose
+// owner is gone is deleted at once, which would make the next pass create it again, and another operator
+// may have given the holder its pod back. The operator may list Deployments, and not get them.
 func (p *Pass) exists(ctx context.Context, h Retired) (bool, error) {
 	var all appsv1.DeploymentList
 	err := p.Live.List(ctx, &all, client.InNamespace(p.Namespace),
@@ -126,7 +133,7 @@ func (p *Pass) exists(ctx context.Context, h Retired) (bool, error) {
 		return false, fmt.Errorf("list the Deployments of pool %s: %w", h.Pool, err)
 	}
 	return slices.ContainsFunc(all.Items, func(d appsv1.Deployment) bool {
-		return d.UID == h.Deployment.UID && d.DeletionTimestamp == nil
+		return d.UID == h.Deployment.UID && d.DeletionTimestamp == nil && d.Spec.Replicas != nil && *d.Spec.Replicas == 0
 	}), nil
 }
 

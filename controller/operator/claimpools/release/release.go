@@ -31,6 +31,11 @@ type Retired struct {
 	Deployment *appsv1.Deployment
 }
 
+// ended reports whether the holder has no Deployment, or one that is to have no pod.
+func (h Retired) ended() bool {
+	return h.Deployment == nil || h.Deployment.Spec.Replicas != nil && *h.Deployment.Spec.Replicas == 0
+}
+
 func (h Retired) place() string { return fmt.Sprintf("%s on node %s", h.Path, h.Node) }
 
 // about returns what an event of the holder is about.
@@ -59,11 +64,16 @@ func (p *Pass) Retire(ctx context.Context, found *Result, h Retired,
 	if err != nil {
 		return err
 	}
-	if h.Unmounted && (h.Deployment == nil || h.Deployment.Spec.Replicas != nil && *h.Deployment.Spec.Replicas == 0) {
+	if h.Unmounted && h.ended() {
 		return p.forget(ctx, h, node == nil)
 	}
 	job, err := p.job(ctx, objects.JobOf(h.Pool, h.Node))
 	if err != nil {
+		return err
+	}
+	if job != nil && !h.ended() { // it ended before the pod came back, and proves nothing about the disk now
+		_, err := p.DeleteJobs(ctx, h.Pool, h.Node)
+		found.addLeft(h.place() + ": an earlier Job has to go")
 		return err
 	}
 	unmounting := job != nil && h.Deployment != nil && metav1.IsControlledBy(job, h.Deployment)
@@ -170,7 +180,7 @@ func (p *Pass) unmount(ctx context.Context, h Retired, node *corev1.Node, job *b
 		return h.place() + ": what uses it is read again", nil
 	case job == nil:
 		if there, err := p.exists(ctx, h); err != nil || !there {
-			return h.place() + ": its Deployment is gone", err
+			return h.place() + ": its Deployment is gone or has a pod again", err
 		}
 		err := p.Client.Create(ctx, p.Unmounter(p.Resource, h.Deployment, p.RecordOf(h.Deployment)))
 		if err != nil && !apierrors.IsAlreadyExists(err) {
