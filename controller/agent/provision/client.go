@@ -124,7 +124,8 @@ func (l libraryPVs) warnUnsaved(ctx context.Context, pv *corev1.PersistentVolume
 // Delete deletes a PV whose volume is gone. It removes the library's finalizer first:
 // the library does so afterwards, at the same moment as the controller-manager removes
 // its own, and one of the two then has to write again. If the agent ends between the
-// two writes, the library calls Provisioner.Delete once more.
+// two writes, the library calls Provisioner.Delete once more. It records an event on a PV that the API
+// server refuses to delete.
 func (l libraryPVs) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
 	pv := l.controller.deletions.take(name)
 	if pv == nil {
@@ -137,8 +138,14 @@ func (l libraryPVs) Delete(ctx context.Context, name string, o metav1.DeleteOpti
 	if apierrors.IsNotFound(err) { // the watch is behind
 		err, released = nil, true
 	}
-	if err == nil && released {
+	switch {
+	case err == nil && released:
 		l.controller.deletions.over(pv)
+	case live.Permanent(err):
+		l.controller.deletions.refuse(pv)
+		l.controller.Events.Warn(ctx, events.PV(pv), "undeleted", events.VolumeFailedDelete, fmt.Sprintf("node %s: the volume "+
+			"of this PV is deleted, and the PV cannot be: %v; the agent tries again every few minutes, until what refuses it is "+
+			"corrected", l.controller.Info.Name(), err))
 	}
 	return err
 }

@@ -97,6 +97,40 @@ func TestDeletePV(t *testing.T) {
 	}
 }
 
+// A policy or a webhook refuses that a PV is deleted whose volume is gone: the PV is told, and not tried
+// again for minutes. What the API server cannot do now is tried again soon.
+func TestPVThatMayNotBeDeleted(t *testing.T) {
+	for status, reason := range map[int]metav1.StatusReason{http.StatusForbidden: metav1.StatusReasonForbidden,
+		http.StatusBadRequest: metav1.StatusReasonBadRequest, http.StatusServiceUnavailable: metav1.StatusReasonServiceUnavailable} {
+		c, told, refused := examiner(t), 0, status != http.StatusServiceUnavailable
+		pv := goodPV(c, "now")
+		pv.UID, pv.Status.Phase = "first", corev1.VolumeReleased
+		answers(t, c, func(r *http.Request) (int, any) {
+			switch {
+			case strings.HasSuffix(r.URL.Path, "/events"):
+				told++
+				return http.StatusCreated, corev1.Event{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Event"}}
+			case r.Method == http.MethodDelete:
+				return status, apitest.Failure(status, reason)
+			}
+			return http.StatusNotFound, apitest.Failure(http.StatusNotFound, metav1.StatusReasonNotFound)
+		})
+		c.Events = events.New(c.Client, "node-01")
+		defer c.Events.Close()
+		c.deletions.volumeGone(pv) // as Delete does
+		if err := (libraryClient{c.Client, c}).CoreV1().PersistentVolumes().Delete(t.Context(), pv.Name, metav1.DeleteOptions{}); err == nil {
+			t.Errorf("%d: it is deleted", status)
+		}
+		if should := c.ShouldDelete(t.Context(), pv); should == refused || (told == 1) != refused {
+			t.Errorf("%d: %d events, to be tried again at once: %v", status, told, should)
+		}
+		c.deletions.refused.Remove(pv.UID) // minutes later
+		if !c.ShouldDelete(t.Context(), pv) {
+			t.Errorf("%d: never tried again", status)
+		}
+	}
+}
+
 // A PV that a claim has, or may get, is left alone.
 func TestDeleteIgnored(t *testing.T) {
 	c := examiner(t)

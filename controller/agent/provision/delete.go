@@ -19,8 +19,8 @@ import (
 // ShouldDelete reports whether the library should call Delete for a PV. It records
 // no event; PVs does when it first sees the PV.
 func (c *Controller) ShouldDelete(_ context.Context, pv *corev1.PersistentVolume) bool {
-	if c.deletions.isOver(pv) {
-		return false // the watch is behind
+	if c.deletions.isOver(pv) || c.deletions.isRefused(pv) {
+		return false // the watch is behind, or the API server said no just now
 	}
 	err := c.PVs.Deletable(pv)
 	// Delete returns an ErrNotReady again, and is retried. So is a PV whose pool another agent has:
@@ -50,10 +50,12 @@ var behindFor = timing.Scaled(5 * time.Minute)
 type deletionProgress struct {
 	withoutVolume sync.Map                  // PVs by name
 	done          *utilcache.LRUExpireCache // UIDs of PVs
+	refused       *utilcache.LRUExpireCache // UIDs of PVs that may not be deleted
 }
 
 func newDeletionProgress() *deletionProgress {
-	return &deletionProgress{done: utilcache.NewLRUExpireCache(claims.RememberMost)}
+	return &deletionProgress{done: utilcache.NewLRUExpireCache(claims.RememberMost),
+		refused: utilcache.NewLRUExpireCache(claims.RememberMost)}
 }
 
 // volumeGone records that the PV's volume is deleted. The PV itself is deleted next.
@@ -77,5 +79,17 @@ func (d *deletionProgress) over(pv *corev1.PersistentVolume) { d.done.Add(pv.UID
 // isOver reports whether over was called for the PV in the last behindFor, as far as that is remembered.
 func (d *deletionProgress) isOver(pv *corev1.PersistentVolume) bool {
 	_, ok := d.done.Get(pv.UID)
+	return ok
+}
+
+// refuse records that the API server refused to delete the PV until something else changes. It is not
+// asked again for refusedLast: each try is four requests.
+func (d *deletionProgress) refuse(pv *corev1.PersistentVolume) {
+	d.refused.Add(pv.UID, nil, refusedLast)
+}
+
+// isRefused reports whether refuse was called for the PV in the last refusedLast.
+func (d *deletionProgress) isRefused(pv *corev1.PersistentVolume) bool {
+	_, ok := d.refused.Get(pv.UID)
 	return ok
 }

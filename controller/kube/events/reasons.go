@@ -132,7 +132,8 @@ var reasons = []Reason{
 		Action: "do what the message says: correct the PV, or delete it after its data is safe; or serve its provisioner " +
 			"again"},
 	{Name: VolumeFailedDelete, Type: "Warning", Object: "PV",
-		When:   "the claim is deleted and the policy is Delete, but the agent may not or cannot delete the volume",
+		When: "the claim is deleted and the policy is Delete, but the agent may not or cannot delete the volume, or the PV " +
+			"after it",
 		Action: "do what the message says, or delete the PV after its data is safe"},
 	{Name: VolumeHeld, Type: "Warning", Object: "PV",
 		When: "the PV is deleted, but its reclaim policy, which decides about the volume from then on, is not recorded: " +
