@@ -131,7 +131,8 @@ func TestGraceIsByTheOwnClock(t *testing.T) {
 	}
 	r.elapse(grace / 2)
 	s.answers(corev1.ConditionFalse)
-	s.agent.Status.Conditions[0].LastTransitionTime = metav1.NewTime(time.Now().Add(-grace / 6))
+	since := metav1.NewTime(time.Now().Add(-grace / 6))
+	s.agent.Status.Conditions[0].LastTransitionTime = since.Rfc3339Copy() // as the API server answers
 	w.put("pods", s.agent)
 	if err := w.pass(r); err != nil {
 		t.Fatal(err)
