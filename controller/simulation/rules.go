@@ -28,7 +28,7 @@ var Rules = map[string]string{
 	"SIZE":    "no process writes that a claim or PV has more bytes than a disk has",
 	"KEPT":    "a deleted volume is kept for as long as its agent was told, unless room is needed",
 	"GRACE":   "a claim, PV or Node annotation is given up only by the rule of docs/node-gone.md, after the grace period of this loss",
-	"SILENT":  "an hour after the last fault every claim is Bound, or has an event of ours",
+	"SILENT":  "an hour after the last fault every claim is Bound and has what it requests, or has an event of ours",
 	"STUCK":   "an hour after the last fault everything deleted is gone, and no finalizer is left",
 	"BUSY":    "the requests of each process in a quiet hour stay below a bound",
 	"HIDDEN":  "the disk of a pool is mounted where its agents have it while claims have volumes on it, and no other pool uses it",
@@ -127,6 +127,9 @@ func (w *World) afterFaults() {
 			w.judge.blame("STUCK", "claim %s was deleted %s ago, and has the finalizers %v", c.Name, since(c.DeletionTimestamp), c.Finalizers)
 		case c.Status.Phase == corev1.ClaimLost && w.judge.keeps(c.UID):
 			w.judge.blame("STUCK", "claim %s is Lost, and its data is there", c.Name)
+		case w.isShort(&c, said) && !nothing:
+			w.judge.blame("SILENT", "claim %s has %s and requests %s, without an event", c.Name, c.Status.Capacity.Storage(),
+				c.Spec.Resources.Requests.Storage())
 		case c.Status.Phase == corev1.ClaimBound, c.Status.Phase == corev1.ClaimLost, said[string(c.UID)], nothing, w.told(&c):
 		default:
 			w.judge.blame("SILENT", "claim %s is %s, without an event%s", c.Name, c.Status.Phase, w.beside(&c))
@@ -145,6 +148,27 @@ func (w *World) afterFaults() {
 			w.judge.blame("STUCK", "PV %s is Released with policy Delete, without an event%s", pv.Name, w.around(pv.Name))
 		}
 	}
+}
+
+// isShort reports whether a claim that is Bound has less than it requests, the agent of its node could
+// serve that, and no event about claim or PV says why it does not.
+func (w *World) isShort(c *corev1.PersistentVolumeClaim, said map[string]bool) bool {
+	if c.Status.Phase != corev1.ClaimBound || c.Status.Capacity.Storage().Cmp(*c.Spec.Resources.Requests.Storage()) >= 0 || said[string(c.UID)] {
+		return false
+	}
+	pv, err := w.god.CoreV1().PersistentVolumes().Get(ctx, c.Spec.VolumeName, metav1.GetOptions{})
+	if err != nil || said[string(pv.UID)] {
+		return false
+	}
+	w.judge.mu.Lock()
+	v := w.judge.pvs[pv.Name]
+	w.judge.mu.Unlock()
+	if v == nil {
+		return false
+	}
+	n := w.node(v.node)
+	return n != nil && n.agent != nil && n.second == nil && len(n.away) == 0 && !n.renamed &&
+		!slices.ContainsFunc(n.flags, func(f string) bool { return strings.HasPrefix(f, "--provision") })
 }
 
 // told reports whether no process of ours has to say why a claim waits: its class does not exist, or the claim

@@ -63,8 +63,10 @@ func TestWords(t *testing.T) {
 		"a deletion that is not decided, beside a sidecar": {words: "claim c1 node-01 a-keep 1Mi; wait 1m; agent restart node-01 --provision= --pv-dir=; " +
 			"deletion stops c1; wait 3h"},
 		"a growth that the former provisioner did not serve": {words: "take over c1 node-01 1Pi; wait 10m"},
-		"a migration whose policies a webhook puts back":     {words: "claim c1 node-01 hp 1Mi; wait 1m; webhook keeps policies; migrate node-01 run; rest"},
-		"a migration whose new PV loses its annotations":     {words: "claim c1 node-01 hp 1Mi; wait 1m; webhook strips annotations; migrate node-01 run; rest"},
+		"a claim that names no node grows before its PV gets the label": {words: "claim c1 node-01 a-keep 1Mi; wait 1m; policy c1 Retain; " +
+			"delete claim c1; wait 1m; give pv c1 c2; wait 2m; agent end node-01; pv strip c2; grow claim c2 2Mi; agent start node-01; wait 10m"},
+		"a migration whose policies a webhook puts back": {words: "claim c1 node-01 hp 1Mi; wait 1m; webhook keeps policies; migrate node-01 run; rest"},
+		"a migration whose new PV loses its annotations": {words: "claim c1 node-01 hp 1Mi; wait 1m; webhook strips annotations; migrate node-01 run; rest"},
 		"the clock of the API server, and a record without the UID of its PV": {words: "claim c1 node-01 hp 1Mi; wait 20m; server clock 45s; " +
 			"migrate node-01 run; wait 10m; manager late 1m; delete claim c1; wait 90s; agent older node-01; wait 5m"},
 		"a webhook refuses PVs for good": {words: "webhook refuses csi; " + strings.Join([]string{"claim c1 node-01 a-keep 1Mi",
