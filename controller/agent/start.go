@@ -77,7 +77,7 @@ func (a *Agent) serveClaims(ctx context.Context) error {
 		a.runMonitors, claims.RunWithContext, a.pvs.Run, a.claims.RunRetries,
 		func(ctx context.Context) { a.beside(ctx, claims, pvs) },
 		// A permission was granted: PVs of older provisioners can be labelled now.
-		func(ctx context.Context) { a.info.Run(ctx, a.pvs.SweepSoon) },
+		func(ctx context.Context) { a.info.Run(ctx, a.pvs.Granted) },
 	} {
 		a.group.Run(part)
 	}

@@ -147,6 +147,13 @@ func (p *PVs) Run(ctx context.Context) {
 // volume's PV may have no node label. It never blocks.
 func (p *PVs) SweepSoon() { sleep.Wake(p.wake) }
 
+// Granted is SweepSoon for a caller that has found that the agent may patch PVs now: what was refused
+// before is asked for again. It never blocks.
+func (p *PVs) Granted() {
+	p.refused.RemoveAll(func(any) bool { return true })
+	p.SweepSoon()
+}
+
 // Saved returns the PV of that name as the watch reported it last, nil if there is none.
 func (p *PVs) Saved(name string) *corev1.PersistentVolume {
 	obj, ok, err := p.informer.GetStore().GetByKey(name)

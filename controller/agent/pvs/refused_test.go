@@ -12,12 +12,12 @@ import (
 )
 
 // A policy of an older version refuses a mark that this version writes: each PV of the node is told, and
-// asked for once, not at each check of it. Another change of the PV is asked for, and what the API server
+// asked for once, not at each check of it, until the agent gets the permission. Another change of the PV is asked for, and what the API server
 // cannot write now is asked for again.
 func TestRefusedMarkIsNotAskedForAgain(t *testing.T) {
 	for status, want := range map[int]struct{ writes, events int }{
-		http.StatusUnprocessableEntity: {2, 1}, http.StatusForbidden: {2, 1}, http.StatusBadRequest: {2, 1},
-		http.StatusServiceUnavailable: {11, 0},
+		http.StatusUnprocessableEntity: {3, 1}, http.StatusForbidden: {3, 1}, http.StatusBadRequest: {3, 1},
+		http.StatusServiceUnavailable: {12, 0},
 	} {
 		p := newPVs(t)
 		pv := validPV(p, "now")
@@ -42,6 +42,9 @@ func TestRefusedMarkIsNotAskedForAgain(t *testing.T) {
 			}
 		}
 		if err := p.patchMeta(t.Context(), pv, "annotations", map[string]any{"a": "2"}); err == nil {
+			t.Errorf("%d: no error", status)
+		}
+		if p.Granted(); p.patchMeta(t.Context(), pv, "annotations", map[string]any{"a": "1"}) == nil {
 			t.Errorf("%d: no error", status)
 		}
 		if writes != want.writes || told != want.events {
