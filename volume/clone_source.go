@@ -106,14 +106,19 @@ func (s CloneSpec) fits(c *call, p *Pool, r record.Record) error {
 }
 
 // copiedBytes returns how many bytes of a volume's blocks copies of it may have, in all pools of the
-// process, and among their kept volumes.
-func (p *Pool) copiedBytes(r record.Record) int64 {
-	of := record.SourceOf(p.ID(), r)
-	var all []record.Copy
+// process on its filesystem, and among their kept volumes. sure is false if there may be more copies: a
+// pool was not open yet, or has records that cannot be understood.
+func (p *Pool) copiedBytes(r record.Record) (bytes int64, sure bool) {
+	of, all := record.SourceOf(p.ID(), r), []record.Copy(nil)
+	sure = true
 	for _, other := range p.pools() {
+		if other != p && other.ledger.IsApart(p.ledger) {
+			continue
+		}
 		all = slices.Concat(all, other.records.CopiesOf(of), other.kept.CopiesOf(of))
+		sure = sure && (other == p || other.ID() != "" || other.NotOffered() != "") && len(other.records.Damaged()) == 0
 	}
-	return record.CopiedBytes(of, all)
+	return record.CopiedBytes(of, r.Bytes, all), sure
 }
 
 // before returns the volumes whose blocks a copy of this one may have, beside its own: those of which it

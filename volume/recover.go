@@ -87,7 +87,8 @@ func (p *Pool) matchQuotas(c *call) {
 		}
 	}
 	for _, name := range p.quotas.Loose() {
-		if r, ok := p.records.Get(name); ok && p.copiedBytes(r) == 0 {
+		r, ok := p.records.Get(name)
+		if copied, sure := p.copiedBytes(r); ok && copied == 0 && sure {
 			p.note(fmt.Sprintf("the quota of volume %s is not as recorded: more is in use; it is lowered as the use falls", name))
 		}
 	}

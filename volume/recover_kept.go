@@ -23,10 +23,10 @@ import (
 // It leaves alone what it cannot understand, and notes it. The volumes that are being deleted or brought
 // back are recovered before.
 func (p *Pool) recoverKept(c *call) error {
-	p.kept.Reset(nil)
 	p.room.Reset()
 	dir := c.Kept()
 	if dir < 0 {
+		p.kept.Reset(nil)
 		return nil
 	}
 	names, err := file.List(dir, ".")
@@ -66,7 +66,7 @@ func (p *Pool) recoverKept(c *call) error {
 		}
 		all = append(all, k)
 	}
-	p.kept.Reset(all)
+	p.kept.Reset(all) // not before: other pools ask for the copies among them
 	return nil
 }
 

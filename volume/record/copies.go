@@ -54,17 +54,17 @@ func (c *Copies) Sources() (names []string) {
 	return names
 }
 
-// CopiedBytes returns how many bytes of blocks of a volume its copies may have at most. A copy of a copy
-// has none that the copy between them did not have: it counts once that one is gone. A volume that is
-// listed twice counts once.
-func CopiedBytes(of Source, all []Copy) (sum int64) {
+// CopiedBytes returns how many bytes of blocks of a volume of that size its copies may have at most. No
+// copy has more than that, however large it was made. A copy of a copy has none that the copy between
+// them did not have: it counts once that one is gone. A volume that is listed twice counts once.
+func CopiedBytes(of Source, size int64, all []Copy) (sum int64) {
 	there := map[origin]Copy{}
 	for _, made := range all {
 		there[made.self] = made
 	}
 	for _, made := range there {
 		if !made.isBehind(there, originOf(of)) {
-			sum += made.bytes
+			sum += min(made.bytes, size)
 		}
 	}
 	return sum

@@ -28,25 +28,27 @@ func TestCopiesOfCopies(t *testing.T) {
 	for _, row := range []struct {
 		there []Record
 		of    Record
+		size  int64
 		want  int64
 	}{
-		{[]Record{v, c1}, v, 20},
-		{[]Record{v, c1, c2, c3}, v, 20},
-		{[]Record{v, c2, c3}, v, 30},
-		{[]Record{v, c1, c3}, v, 20},
-		{[]Record{v, c1, c3}, c1, 40},
-		{[]Record{v, c3}, v, 40},
-		{[]Record{v}, v, 0},
-		{[]Record{v, c1, c2, c3, beside}, v, 1020},
-		{[]Record{v, c1, c2, c3}, c3, 0},
-		{[]Record{v, c1, c2, c3}, other, 0},
+		{[]Record{v, c1}, v, 100, 20},
+		{[]Record{v, c1, c2, c3}, v, 100, 20},
+		{[]Record{v, c2, c3}, v, 100, 30},
+		{[]Record{v, c1, c3}, v, 100, 20},
+		{[]Record{v, c1, c3}, c1, 100, 40},
+		{[]Record{v, c3}, v, 100, 40},
+		{[]Record{v}, v, 100, 0},
+		{[]Record{v, c1, c2, c3, beside}, v, 1000, 1020},
+		{[]Record{v, c1, c2, c3, beside}, v, 10, 20}, // larger copies have no more of it
+		{[]Record{v, c1, c2, c3}, c3, 100, 0},
+		{[]Record{v, c1, c2, c3}, other, 100, 0},
 	} {
 		var copies Copies
 		for _, r := range row.there {
 			copies.Add(r)
 		}
 		of := SourceOf("", row.of)
-		if got := CopiedBytes(of, slices.Concat(copies.Of(of), copies.Of(of))); got != row.want {
+		if got := CopiedBytes(of, row.size, slices.Concat(copies.Of(of), copies.Of(of))); got != row.want {
 			t.Errorf("copies of %s among %d volumes have %d bytes, want %d", row.of.Name, len(row.there), got, row.want)
 		}
 		for _, r := range row.there {

@@ -256,6 +256,12 @@ func (l *Ledger) SetFilesystem(filesystem string) {
 // On reports whether the pool is on a filesystem.
 func (l *Ledger) On(filesystem string) bool { return filesystem != "" && l.where() == filesystem }
 
+// IsApart reports whether both pools are on filesystems that are known, and are not the same.
+func (l *Ledger) IsApart(other *Ledger) bool {
+	a, b := l.where(), other.where()
+	return a != "" && b != "" && a != b
+}
+
 func (l *Ledger) where() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

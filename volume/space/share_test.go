@@ -58,11 +58,11 @@ func TestShare(t *testing.T) {
 	gone.Trash = "OTHER"
 	l.Share(gone, 10)
 	sure(55)
-	if n := record.CopiedBytes(record.SourceOf("", source), store.CopiesOf(record.SourceOf("", source))); n != 100 {
+	if n := record.CopiedBytes(record.SourceOf("", source), source.Bytes, store.CopiesOf(record.SourceOf("", source))); n != 100 {
 		t.Errorf("its copies have %d bytes", n)
 	}
 	store.Forget("c")
-	if n := record.CopiedBytes(record.SourceOf("", source), store.CopiesOf(record.SourceOf("", source))); n != 0 || len(store.Sources()) > 0 {
+	if n := record.CopiedBytes(record.SourceOf("", source), source.Bytes, store.CopiesOf(record.SourceOf("", source))); n != 0 || len(store.Sources()) > 0 {
 		t.Errorf("copies that are gone have %d bytes, %v", n, store.Sources())
 	}
 }

@@ -59,12 +59,17 @@ func (d *Dir) inForce(u quota.Usage, want quota.Limit) bool {
 }
 
 // bearable returns the wanted quota of a volume or, on btrfs, what is in use of the quota in force: the
-// volume may have blocks that only copies of it have had since.
+// volume may have blocks that only copies of it have had since. While it may have copies that are not
+// known, no quota is lowered.
 func (d *Dir) bearable(u quota.Usage, r record.Record) quota.Limit {
 	want, _ := d.wanted(r)
-	if d.Support.Method == quota.MethodBtrfs && u.Limit.Bytes > want.Bytes {
-		want.Bytes = max(want.Bytes, min(u.Limit.Bytes, u.Bytes))
+	if d.Support.Method != quota.MethodBtrfs || u.Limit.Bytes <= want.Bytes {
+		return want
 	}
+	if _, sure := d.copied(r); !sure {
+		want.Bytes = u.Limit.Bytes
+	}
+	want.Bytes = max(want.Bytes, min(u.Limit.Bytes, u.Bytes))
 	return want
 }
 

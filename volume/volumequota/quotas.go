@@ -26,8 +26,9 @@ type Config struct {
 	Records *record.Store
 	// Recorded returns how many volumes on a filesystem have a quota ID, in all pools.
 	Recorded func(filesystem string, id uint64) int
-	// Copied returns how many bytes copies of a volume have, in all pools; see Loose.
-	Copied func(record.Record) int64
+	// Copied returns how many bytes of a volume's blocks its copies may have, in all pools; see Loose. sure
+	// is false if there may be more.
+	Copied func(record.Record) (bytes int64, sure bool)
 	// EnableBtrfs turns on simple quotas on a btrfs that has none; see quota.Enable.
 	EnableBtrfs bool
 	// Step is called before each change to the disk, with its name.
@@ -68,8 +69,8 @@ func (q *Quotas) Reset() {
 
 // Loose returns the volumes whose quota in force is larger than their size. btrfs counts a block for
 // the subvolume that wrote it for as long as any file has it. So the source of a copy can be full of
-// blocks that it has overwritten, and gets as much more as its copies have. Once they are gone,
-// Match lowers the quota as the count falls.
+// blocks that it has overwritten, and gets as much more as its copies may have of it. Once they are
+// gone, Match lowers the quota as the count falls.
 func (q *Quotas) Loose() []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()

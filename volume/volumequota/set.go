@@ -28,14 +28,21 @@ type Dir struct {
 // false if the volume gets none.
 func (d *Dir) wanted(r record.Record) (want quota.Limit, ok bool) {
 	want.Bytes = r.Bytes
-	if d.Support.Method == quota.MethodBtrfs && d.quotas.config.Copied != nil {
-		want.Bytes += d.quotas.config.Copied(r)
-	}
+	copied, _ := d.copied(r)
+	want.Bytes += copied
 	if d.Support.Inodes {
 		want.Inodes = r.Inodes
 	}
 	without := r.Quota == record.QuotaNone || r.Adopted && r.QuotaID == 0
 	return want, !without && d.Support.Method != quota.MethodNone
+}
+
+// copied is Config.Copied where the kernel counts blocks for the volume that wrote them, and 0 elsewhere.
+func (d *Dir) copied(r record.Record) (bytes int64, sure bool) {
+	if d.Support.Method != quota.MethodBtrfs || d.quotas.config.Copied == nil {
+		return 0, true
+	}
+	return d.quotas.config.Copied(r)
 }
 
 // Set puts the quota of a volume in force and returns its ID, 0 if it gets none. Quotas
