@@ -46,6 +46,7 @@ func (p *Pool) copyClone(ctx context.Context, d *pooldir.Dir, j *cloneJob) error
 	if !ok || r.Trash != j.id {
 		return fmt.Errorf("%w: its record was removed meanwhile", ErrConflict)
 	}
+	j.into = d
 	if j.snapshot {
 		return p.copySnapshot(ctx, d, j, r)
 	}

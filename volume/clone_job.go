@@ -49,6 +49,7 @@ type cloneJob struct {
 	before    *record.Source // what the source is a copy of
 	uses      int64          // what the kernel counts for the copy, once it is made
 	quotaID   uint64         // of a snapshot, once it is made
+	into      *pooldir.Dir   // the opening of the pool in which it is made
 	bytes     bool           // all data is written, because this filesystem shares no blocks with the source's
 
 	ctx    context.Context //nolint:containedctx // its end is that of the job

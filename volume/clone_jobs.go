@@ -3,6 +3,8 @@ package volume
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -114,6 +116,31 @@ func (s *cloneJobs) unread(name string) error {
 	}
 	return nil
 }
+
+// endReaders ends the jobs that read from the pool, and waits for them. Those that other pools have may
+// not read on: another process may open the pool, and let a pod write to the source. The pool is closed,
+// so no job begins.
+func (s *cloneJobs) endReaders(patience time.Duration) error {
+	for begin := time.Now(); ; time.Sleep(readersCheck) {
+		s.mu.Lock()
+		all := slices.Collect(maps.Keys(s.readers))
+		s.mu.Unlock()
+		for _, j := range all {
+			j.cancel(errSourceClosed)
+		}
+		switch {
+		case len(all) == 0:
+			return nil
+		case time.Since(begin) > patience:
+			return fmt.Errorf("%w: volume %s is still being made as a copy of one in it", ErrNotReady, all[0].spec.Name)
+		}
+	}
+}
+
+// readersCheck is how often endReaders checks whether they have ended.
+const readersCheck = 10 * time.Millisecond
+
+var errSourceClosed = fmt.Errorf("%w: the pool of its source was closed", ErrNotReady)
 
 // yield ends the copies of a volume that are right only while nothing uses it.
 func (s *cloneJobs) yield(source string) {

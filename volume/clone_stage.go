@@ -66,6 +66,11 @@ func (p *Pool) landClone(op string, j *cloneJob) (Volume, error) {
 		if !ok || r.Trash != j.id || r.State != record.Creating {
 			return Volume{}, fmt.Errorf("%w: its record was removed meanwhile", ErrConflict)
 		}
+		// What is staged may be less than what was copied: another disk, or one without a snapshot that it
+		// had not committed.
+		if c.Dir != j.into {
+			return Volume{}, fmt.Errorf("%w: the pool was opened again since the copy was made", ErrNotReady)
+		}
 		if err := j.ctx.Err(); err != nil {
 			return Volume{}, err
 		}

@@ -25,12 +25,18 @@ func (p *Pool) Open() error { return p.dir.Open() }
 func (p *Pool) Ready() error { return p.dir.Ready() }
 
 // Close releases the lock and every descriptor. It waits for calls under way; Purge and
-// Measure stop early. Afterwards every call returns ErrNotReady: a closed pool stays closed.
-// It changes nothing on the disk.
+// Measure stop early, and so do copies that are made in the pool or of its volumes. Afterwards every
+// call returns ErrNotReady: a closed pool stays closed. It changes nothing on the disk.
 //
 // The error is ErrNotReady if the disk does not answer a call. That call may still write,
 // so the lock is kept until it returns.
-func (p *Pool) Close() error { return p.dir.Close() }
+func (p *Pool) Close() error {
+	if err := p.dir.Close(); err != nil {
+		_ = p.clones.endReaders(0) // it has waited
+		return err
+	}
+	return fault.Failed("close pool", p.path, p.clones.endReaders(p.config.Patience))
+}
 
 // everUsed reports whether this process knows of anything in the pool.
 func (p *Pool) everUsed() bool {
