@@ -44,3 +44,23 @@ func TestCloneSaysHowItEnded(t *testing.T) {
 		t.Error("it ended twice")
 	}
 }
+
+// A name is unique among pools, also that of a volume which one of them is making.
+func TestCloneThatAnotherPoolMakes(t *testing.T) {
+	pools, from, to, reached, release := twoPools(t, "clone.entry")
+	s := cloneAcross(from, spec("c", gib))
+	_, err := pools.Clone(to, s)
+	is(t, err, volume.ErrCloning)
+	<-reached
+	_, err = pools.Clone(from, s)
+	is(t, err, volume.ErrCloning)
+	_, err = pools.Create(from, spec("c", gib))
+	is(t, err, volume.ErrCloning)
+	release()
+	_, err = awaited(to, s)
+	ok(t, err)
+	_, err = pools.Clone(from, s)
+	is(t, err, volume.ErrConflict)
+	consistent(t, from)
+	consistent(t, to)
+}

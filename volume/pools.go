@@ -149,10 +149,13 @@ func (s *Pools) first(op, name string, has func(*Pool) bool, get func(*Pool) (Vo
 }
 
 // Create creates a volume in a pool, as the pool's Create does. The error is ErrConflict if
-// another pool has a volume of its name. A pool that cannot answer does not count: it must
-// not keep the others from working.
+// another pool has a volume of its name, and ErrCloning while one makes it as a copy. A pool that cannot
+// answer does not count: it must not keep the others from working.
 func (s *Pools) Create(in *Pool, spec Spec) (Volume, error) {
 	defer s.names.LockUnbounded(spec.Name)()
+	if err := s.notMade(in, spec.Name); err != nil {
+		return Volume{}, fault.Failed("create volume", spec.Name, err)
+	}
 	if other, _, err := s.Find(spec.Name); err == nil && other != in {
 		return Volume{}, fault.Failed("create volume", spec.Name,
 			fmt.Errorf("%w: pool %s has a volume of this name, requested in pool %s",
@@ -161,8 +164,19 @@ func (s *Pools) Create(in *Pool, spec Spec) (Volume, error) {
 	return in.Create(spec)
 }
 
+// notMade returns an ErrCloning while another pool than this one makes a volume of that name as a copy.
+// Find does not return it yet.
+func (s *Pools) notMade(in *Pool, name string) error {
+	for _, other := range s.all {
+		if err := other.clones.running(name); err != nil && other != in {
+			return fmt.Errorf("in pool %s: %w", other.Name(), err)
+		}
+	}
+	return nil
+}
+
 // Clone makes a clone in a pool, as the pool's Clone does. The error is ErrConflict if another pool has
-// a volume of its name.
+// a volume of its name, and ErrCloning while another pool makes one.
 func (s *Pools) Clone(in *Pool, spec CloneSpec) (Volume, error) {
 	if job, ok := in.CloneJob(spec.Name); ok {
 		select {
@@ -172,6 +186,9 @@ func (s *Pools) Clone(in *Pool, spec CloneSpec) (Volume, error) {
 		}
 	}
 	defer s.names.LockUnbounded(spec.Name)()
+	if err := s.notMade(in, spec.Name); err != nil {
+		return Volume{}, fault.Failed("clone volume", spec.Name, err)
+	}
 	if other, _, err := s.Find(spec.Name); err == nil && other != in {
 		return Volume{}, fault.Failed("clone volume", spec.Name,
 			fmt.Errorf("%w: pool %s has a volume of this name, requested in pool %s",
