@@ -35,18 +35,19 @@ func contentSource(from *record.Source) *csi.VolumeContentSource {
 	}}
 }
 
-// findSource completes the spec of a copy with its source. The source of a copy that exists may be gone.
+// findSource completes the spec of a copy with its source. The source of a copy that exists may have
+// grown since, may be the next claim's, or gone: an answer that was lost is given again.
 func (s *Server) findSource(req *csi.CreateVolumeRequest, spec *volume.CloneSpec) error {
-	id := req.GetVolumeContentSource().GetVolume().GetVolumeId()
+	id, r := req.GetVolumeContentSource().GetVolume().GetVolumeId(), req.GetCapacityRange()
+	if in, made, err := s.config.Pools.Find(spec.Name); err == nil && made.Source != nil && made.Source.Volume == id {
+		spec.From, spec.Source = in, made.Source
+		if r.GetRequiredBytes() == 0 && (r.GetLimitBytes() == 0 || made.Bytes <= r.GetLimitBytes()) {
+			spec.Bytes = made.Bytes
+		}
+		return nil
+	}
 	from, v, err := s.config.Pools.Find(id)
 	if errors.Is(err, volume.ErrNotFound) {
-		if in, made, err := s.config.Pools.Find(spec.Name); err == nil && made.Source != nil && made.Source.Volume == id {
-			spec.From, spec.Source = in, made.Source
-			if req.GetCapacityRange().GetRequiredBytes() == 0 {
-				spec.Bytes = made.Bytes
-			}
-			return nil
-		}
 		return s.noSource(id, req)
 	}
 	if err != nil {
@@ -54,7 +55,6 @@ func (s *Server) findSource(req *csi.CreateVolumeRequest, spec *volume.CloneSpec
 	}
 	source := record.SourceOf(from.ID(), v.Record)
 	spec.From, spec.Source = from, &source
-	r := req.GetCapacityRange()
 	if r.GetRequiredBytes() == 0 && v.Bytes > 0 { // the source's size is enough
 		spec.Bytes = v.Bytes
 	}

@@ -76,7 +76,18 @@ func TestClone(t *testing.T) {
 			wants(t, err, row.code, row.words)
 		})
 	}
-	// An answer that was lost is given again, also once the source is gone.
+	// An answer that was lost is given again, also once the source has grown, or is gone.
+	if _, err := d.ControllerExpandVolume(t.Context(), &proto.ControllerExpandVolumeRequest{VolumeId: source,
+		CapacityRange: &proto.CapacityRange{RequiredBytes: 3 << 20}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []*proto.CapacityRange{aCopy("", "").CapacityRange, nil} {
+		req := aCopy("pvc-"+copyUID, source)
+		req.CapacityRange = size
+		if res, err := d.CreateVolume(t.Context(), req); err != nil || res.Volume.CapacityBytes != 1<<20 {
+			t.Errorf("with a size of %v: %v, %v", size, res, err)
+		}
+	}
 	if _, err := d.DeleteVolume(t.Context(), &proto.DeleteVolumeRequest{VolumeId: source}); err != nil {
 		t.Fatal(err)
 	}
