@@ -58,7 +58,7 @@ const cloneWait = 2 * time.Second
 // leaves is removed. Clone waits two seconds for the job, and returns ErrCloning while it is under
 // way: CloneJob shows how far it is and when it ended, and the next Clone returns the result. If the
 // copy fails, one Clone returns its error, and the next begins another job. One for another source, claim
-// or size begins it at once.
+// or size, or on other conditions, begins it at once.
 //
 // While a job reads the source, its deletion and the migration of its PV return ErrInUse. The job
 // compares the source's record with s.Source when it begins and before it ends.

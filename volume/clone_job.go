@@ -84,9 +84,16 @@ func (j *cloneJob) recorded() *record.Source {
 	return &s
 }
 
-// makes reports whether the job makes what the spec asks for.
+// makes reports whether the job makes what the spec asks for, on the same conditions.
 func (j *cloneJob) makes(s CloneSpec) bool {
-	return j.spec.Source.Equal(s.Source) && j.spec.Owner.UID == s.Owner.UID && j.spec.Bytes == s.Bytes
+	return j.spec.Source.Equal(s.Source) && j.spec.Owner.UID == s.Owner.UID && j.spec.Bytes == s.Bytes &&
+		j.spec.Consistency == s.Consistency && j.spec.CopyBytes == s.CopyBytes
+}
+
+// Exceeds reports whether the spec permits more than a class that permits a copy to be fuzzy, or to be
+// made byte by byte.
+func (s CloneSpec) Exceeds(fuzzy, copyBytes bool) bool {
+	return s.Consistency == ConsistencyFuzzy && !fuzzy || s.CopyBytes && !copyBytes
 }
 
 // open gives the job the directory of its source: from then on the source is not deleted. It returns

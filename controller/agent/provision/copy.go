@@ -50,7 +50,11 @@ func (c *Controller) shouldCopy(ctx context.Context, b *backends.Backend, claim 
 		return false
 	}
 	if pool, job, ok := c.jobOf(claim); ok && !ended(job) {
-		c.noteProgress(ctx, claim, pool, job)
+		if p, err := contract.ParametersOf(sc); err == nil && job.Spec.Exceeds(p.Fuzzy, p.CopyBytes) {
+			pool.EndClone(job.Spec.Name) // the class was made again; the copy starts again as that permits
+		} else {
+			c.noteProgress(ctx, claim, pool, job)
+		}
 		c.Claims.RetryLater(claim.UID)
 		return false
 	}

@@ -246,6 +246,29 @@ func TestCopyRefusals(t *testing.T) {
 	}
 }
 
+// A class that is made again while its copy is under way may permit less: no claim of it gets that copy.
+func TestCopyOfAClassThatIsMadeAgain(t *testing.T) {
+	c := newCopyTest(t, "csi-now", true)
+	if _, _, err := c.Provision(t.Context(), c.o); !errors.As(err, new(*lib.IgnoredError)) {
+		t.Fatal(err)
+	}
+	<-c.at
+	_, job, _ := c.jobOf(c.o.PVC)
+	c.o.StorageClass = c.o.StorageClass.DeepCopy()
+	c.o.StorageClass.Parameters = map[string]string{contract.ConsistencyParameter: "fuzzy"}
+	c.check(c.Claims.Classes().GetStore().Update(c.o.StorageClass))
+	c.should("under way", false)
+	c.release()
+	<-job.Ended
+	if r, there := c.Pools.Named("legacy").Cached(c.o.PVName); there {
+		t.Errorf("the copy is there: %+v", r)
+	}
+	c.should("ended", true)
+	if all := c.events(); strings.Contains(all, "Warning") {
+		t.Errorf("events %q", all)
+	}
+}
+
 func onNode(names ...string) []corev1.TopologySelectorTerm {
 	return []corev1.TopologySelectorTerm{{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: contract.TopologyNode, Values: names}}}}
 }
