@@ -12,8 +12,8 @@ import (
 )
 
 // A policy of an older version refuses a mark that this version writes: each PV of the node is told, and
-// asked for once, not at each check of it, until the agent gets the permission. Another change of the PV is asked for, and what the API server
-// cannot write now is asked for again.
+// asked for once, not at each check of it, until the agent gets the permission. Another change of the PV
+// is asked for, and what the API server cannot write now is asked for again.
 func TestRefusedMarkIsNotAskedForAgain(t *testing.T) {
 	for status, want := range map[int]struct{ writes, events int }{
 		http.StatusUnprocessableEntity: {3, 1}, http.StatusForbidden: {3, 1}, http.StatusBadRequest: {3, 1},

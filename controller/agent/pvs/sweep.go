@@ -90,8 +90,8 @@ func (p *PVs) label(ctx context.Context) (labelled, later bool) {
 		return false, false // watchPVs needs no labels then
 	}
 	for _, pv := range *p.unlabelled.Load() {
-		if p.Saved(pv.Name) != nil {
-			continue // it has the label by now
+		if now := p.Saved(pv.Name); now != nil && !p.lacksLabel(now) {
+			continue // it has the label by now; without the permission, all PVs were watched
 		}
 		b := p.backendOf(&pv)
 		if pool, _ := b.PoolOf(&pv); pool != nil && pool.Ready() != nil {

@@ -197,3 +197,30 @@ func TestUnlabelledPVWaitsForItsPool(t *testing.T) {
 		}
 	}
 }
+
+// An agent without the permission to write labels watches all PVs. Once it has the permission, it labels
+// those that the watch has shown it since; one that has the label by then is left alone.
+func TestLabelOfAPVThatIsWatched(t *testing.T) {
+	for _, labelled := range []bool{false, true} {
+		p := newPVs(t)
+		pv := validPV(p, "wait")
+		pv.Status.Phase = corev1.VolumeBound
+		delete(pv.Labels, contract.LabelNode)
+		if err := os.Mkdir(pv.Spec.HostPath.Path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		client := fake.NewClientset(pv)
+		p.Client, p.Events = client, events.New(client, "node-01")
+		p.unlabelled.Store(&[]corev1.PersistentVolume{*pv})
+		now := pv.DeepCopy()
+		if labelled {
+			now.Labels = map[string]string{contract.LabelNode: "node-01"}
+		}
+		if err := p.informer.GetStore().Add(now); err != nil {
+			t.Fatal(err)
+		}
+		if wrote, _ := p.label(t.Context()); wrote == labelled {
+			t.Errorf("has the label: %v, written: %v; %v", labelled, wrote, eventsOf(t, client))
+		}
+	}
+}
