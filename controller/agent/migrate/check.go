@@ -162,9 +162,9 @@ func (m *Migrator) unserved(ctx context.Context) error {
 		return fmt.Errorf("there is no CSIDriver %s; apply the one of manifests/csi", m.Driver)
 	case err != nil:
 		return readError("read CSIDriver "+m.Driver, err)
-	case d.Spec.AttachRequired == nil || *d.Spec.AttachRequired:
-		return fmt.Errorf("the CSIDriver %s has not attachRequired: false, so pods would wait for an attacher; delete it, "+
-			"and apply the one of manifests/csi", m.Driver)
+	case contract.WaitsForAttacher(d):
+		return fmt.Errorf("the CSIDriver %s has not attachRequired: false, so pods would wait for an attacher, and that "+
+			"field cannot be changed; replace the object by the one of manifests/csi (kubectl replace --force)", m.Driver)
 	case d.Spec.FSGroupPolicy != nil && *d.Spec.FSGroupPolicy == "File":
 		return fmt.Errorf("the CSIDriver %s has fsGroupPolicy: File, so the kubelet would change the groups of files; set "+
 			"ReadWriteOnceWithFSType", m.Driver)

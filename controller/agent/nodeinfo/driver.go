@@ -152,7 +152,7 @@ func (d *Driver) object(ctx context.Context) (wrong, err error) {
 			"scheduler ignores what nodes have available; make it again: %s", d.driver, d.apply)}, nil
 	case err != nil && !apierrors.IsForbidden(err):
 		return nil, err
-	case err == nil && (object.Spec.AttachRequired == nil || *object.Spec.AttachRequired):
+	case err == nil && contract.WaitsForAttacher(object):
 		return objectWrong{fmt.Errorf("the CSIDriver %s has not attachRequired: false, so pods with its volumes wait for an "+
 			"attacher, and that field cannot be changed; replace the object (kubectl replace --force): %s", d.driver,
 			d.apply)}, nil

@@ -116,21 +116,28 @@ func kubelet(f *Facts) []finding {
 	return all
 }
 
-// driver checks that the CSIDriver of the agents exists. It is all that shows it where a sidecar serves
-// the claims.
+// driver checks that the CSIDriver of the agents exists, and that pods do not wait for an attacher. It
+// is all that shows it where a sidecar serves the claims.
 func driver(f *Facts) []finding {
 	all := unread(f.Agents.Unknown)
 	for _, a := range f.Agents.Items {
-		exists := func(d *storagev1.CSIDriver) bool { return d.Name == a.Driver }
-		switch {
-		case a.Driver == "":
-		case !f.Drivers.Known():
+		if a.Driver == "" {
+			continue
+		}
+		if !f.Drivers.Known() {
 			return unread(f.Drivers.Unknown)
-		case f.Drivers.Find(exists) == nil:
+		}
+		d := f.Drivers.Find(func(d *storagev1.CSIDriver) bool { return d.Name == a.Driver })
+		switch {
+		case d == nil:
 			all = append(all, finding{Critical, "CSIDriver " + a.Driver,
 				"it does not exist, so pods with its volumes wait for " +
 					"an attacher, and the scheduler ignores what nodes have available",
 				"kubectl apply -k of the form that is installed makes it again"})
+		case contract.WaitsForAttacher(d):
+			all = append(all, finding{Critical, "CSIDriver " + a.Driver,
+				"it has not attachRequired: false, so pods with its volumes wait for an attacher",
+				"the field cannot be changed: replace the object by that of the form that is installed (kubectl replace --force)"})
 		}
 	}
 	return all

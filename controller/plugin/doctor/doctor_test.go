@@ -137,6 +137,9 @@ var changes = map[string]struct {
 	"permission missing": {func(c *scene.Cluster) { c.Lacks = []string{"list volumeattachments", "get events"} }, []string{"critical permissions: ServiceAccount hpp/agents", "get events", "several agents write"}},
 	"no CSIDriver": {func(c *scene.Cluster) { scene.Drop[storagev1.CSIDriver](c) },
 		[]string{"critical driver: CSIDriver " + contract.CSIProvisioner, "wait for an attacher", "kubectl apply -k"}},
+	"CSIDriver of an attacher": {func(c *scene.Cluster) {
+		scene.Get[storagev1.CSIDriver](c, contract.CSIProvisioner).Spec.AttachRequired = nil
+	}, []string{"critical driver: CSIDriver " + contract.CSIProvisioner, "has not attachRequired: false", "kubectl replace --force"}},
 	"no CSIDriver, a sidecar": {func(c *scene.Cluster) {
 		scene.Drop[storagev1.CSIDriver](c)
 		c.Provision("")

@@ -64,7 +64,8 @@ func (c *Cluster) AddInstallation(nodes int32) {
 		&hpp.HostPathProvisioner{TypeMeta: metav1.TypeMeta{APIVersion: hpp.GroupVersion().String(), Kind: "HostPathProvisioner"},
 			ObjectMeta: metav1.ObjectMeta{Name: "hpp"}, Status: hpp.HostPathProvisionerStatus{Conditions: []hpp.Condition{
 				{Type: hpp.Available, Status: corev1.ConditionTrue}, {Type: hpp.Degraded, Status: corev1.ConditionFalse}}}},
-		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: contract.CSIProvisioner}},
+		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: contract.CSIProvisioner},
+			Spec: storagev1.CSIDriverSpec{AttachRequired: ptr.To(false)}},
 		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "local", Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
 			Provisioner: contract.CSIProvisioner, VolumeBindingMode: &delayed, Parameters: map[string]string{contract.StoragePool: "local"}},
 		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "raw"}, Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: &delayed},
