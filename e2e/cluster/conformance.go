@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -99,6 +100,10 @@ func compileConformance(ctx context.Context, dir, version string) error {
 	return nil
 }
 
+// storageImages are the images of the end-to-end tests that pods of the storage tests run.
+// jessie-dnsutils is that of several pods with one volume, which do not use its tools.
+var storageImages = []string{"agnhost", "busybox", "jessie-dnsutils", "nginx"}
+
 // WriteImages writes the archives of the images that the storage tests use, under the names that the
 // tests have for them, and returns their paths. Each image is a busybox; agnhost has its program
 // beside it, as the released one has tools of a distribution.
@@ -113,7 +118,7 @@ func (c Conformance) WriteImages(ctx context.Context, dir string) (archives []st
 	}
 	for _, name := range strings.Fields(string(names)) {
 		base, _, _ := strings.Cut(path.Base(name), ":")
-		if !strings.Contains(name, "/e2e-test-images/") || base != "busybox" && base != "nginx" && base != "agnhost" {
+		if !strings.Contains(name, "/e2e-test-images/") || !slices.Contains(storageImages, base) {
 			continue
 		}
 		m, err := busyboxImage(busybox)
