@@ -75,7 +75,16 @@ func Build(ctx context.Context, version string, log io.Writer) (Binaries, error)
 	return build(ctx, version, NewProgress(log))
 }
 
+// BuildKubelet is Build for the kubelet alone: the result has no other program.
+func BuildKubelet(ctx context.Context, version string, log io.Writer) (Binaries, error) {
+	return buildSome(ctx, version, []string{"kubelet"}, NewProgress(log))
+}
+
 func build(ctx context.Context, version string, say *Progress) (Binaries, error) {
+	return buildSome(ctx, version, append([]string{"etcd", "pause"}, kubernetesComponents...), say)
+}
+
+func buildSome(ctx context.Context, version string, names []string, say *Progress) (Binaries, error) {
 	if version == "" {
 		version = DefaultVersion
 	}
@@ -87,32 +96,32 @@ func build(ctx context.Context, version string, say *Progress) (Binaries, error)
 		return Binaries{}, err
 	}
 	b := Binaries{Version: version, cache: cache}
-	if len(b.missing()) == 0 {
+	if len(b.missing(names)) == 0 {
 		return b, nil
 	}
 	if _, err := exec.LookPath("go"); err != nil {
-		return b, fmt.Errorf("build %s: the go command is needed: %w", strings.Join(b.missing(), ", "), err)
+		return b, fmt.Errorf("build %s: the go command is needed: %w", strings.Join(b.missing(names), ", "), err)
 	}
 	unlock, err := lockCache(ctx, cache, say)
 	if err != nil {
 		return b, err
 	}
 	defer unlock()
-	if missing := b.missing(); len(missing) > 0 {
+	if missing := b.missing(names); len(missing) > 0 {
 		err = b.buildAll(ctx, missing, say)
 	}
 	return b, err
 }
 
-// missing lists the components that are not in the cache. compile puts only complete files there.
-func (b Binaries) missing() []string {
-	var names []string
-	for _, name := range append([]string{"etcd", "pause"}, kubernetesComponents...) {
+// missing returns which of the components are not in the cache. compile puts only complete files
+// there.
+func (b Binaries) missing(names []string) (missing []string) {
+	for _, name := range names {
 		if _, err := os.Stat(b.Path(name)); err != nil {
-			names = append(names, name)
+			missing = append(missing, name)
 		}
 	}
-	return names
+	return missing
 }
 
 // buildAll compiles the named components: etcd and pause in modules of their own, and those of

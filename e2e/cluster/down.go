@@ -48,7 +48,7 @@ func takeDown(dir string) error {
 	plane := &ControlPlane{settings: settings{Dir: filepath.Join(dir, "control-plane")}}
 	var errs []error
 	for i, ns := range s.Nodes {
-		errs = append(errs, newNode(i, ns, dir, plane).down())
+		errs = append(errs, newNode(i, ns, dir, plane).Stop())
 	}
 	errs = append(errs, plane.Stop())
 	if err := errors.Join(errs...); err != nil {

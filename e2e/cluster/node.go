@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,9 +27,10 @@ type Node struct {
 	// IP is its address, which the machine itself and all pods reach.
 	IP string
 
-	index int
-	dir   string
-	plane *ControlPlane
+	index   int
+	dir     string
+	plane   *ControlPlane
+	kubelet Binaries // whose kubelet runs, if it is not the cluster's
 }
 
 func nodeNames(n int) []string {
@@ -112,7 +114,7 @@ func (n *Node) writeConfig() error {
 			return err
 		}
 	}
-	minor, err := minorVersion(n.plane.Version())
+	minor, err := minorVersion(cmp.Or(n.kubelet, n.plane.bins).Version)
 	if err != nil {
 		return err
 	}
@@ -129,6 +131,7 @@ func (n *Node) writeConfig() error {
 // process 1, which on a machine of its own is the node's.
 func (n *Node) startNamespace(ctx context.Context) error {
 	ready := filepath.Join(n.dir, "namespace-ready")
+	_ = os.Remove(ready) // of an earlier start
 	script := []string{"set -e", "mount --make-rprivate /"}
 	for _, p := range nodePaths {
 		script = append(script, fmt.Sprintf("mount --bind '%s' '%s'", filepath.Join(n.dir, p.host), p.inside))
@@ -187,6 +190,14 @@ func (n *Node) run(ctx context.Context, argv ...string) error {
 // StopKubelet kills the kubelet; pods continue to run. It does nothing if the kubelet has ended.
 func (n *Node) StopKubelet() error { return n.process("kubelet").Stop(0) }
 
+// SetKubelet has StartKubelet start the kubelet of another Kubernetes version, or that of the cluster
+// for the zero value. The caller stops the present one. Kubernetes permits no kubelet that is newer
+// than its API server.
+func (n *Node) SetKubelet(b Binaries) error {
+	n.kubelet = b
+	return n.writeConfig()
+}
+
 // StartKubelet starts the kubelet; AwaitReady waits until it has joined. It does nothing if the
 // kubelet runs.
 func (n *Node) StartKubelet() error {
@@ -194,7 +205,7 @@ func (n *Node) StartKubelet() error {
 	if _, alive := p.PID(); alive {
 		return nil
 	}
-	argv, err := n.inside(n.plane.bins.Path("kubelet"),
+	argv, err := n.inside(cmp.Or(n.kubelet, n.plane.bins).Path("kubelet"),
 		"--config="+filepath.Join(n.dir, "kubelet.yaml"),
 		"--kubeconfig="+kubeconfigPath(n.plane.Dir(), n.Name),
 		"--hostname-override="+n.Name,
@@ -262,11 +273,26 @@ func takesPods(node *corev1.Node) error {
 	return fmt.Errorf("node %q has not said yet whether it is ready", node.Name)
 }
 
-// down ends all processes of the node, the containers first.
-func (n *Node) down() error {
+// Stop ends all of the node at once, as if its plug were pulled: the kubelet, the containers, their
+// runtime, and all that is mounted on the node. Its disks stay as they are. It does nothing if the
+// node has ended.
+func (n *Node) Stop() error {
 	errs := []error{n.process("kubelet").Stop(0), killCgroup(nodeCgroup(n.Name))}
 	for _, p := range n.processes() {
 		errs = append(errs, p.Stop(0))
 	}
 	return errors.Join(errs...)
+}
+
+// Start boots a node that Stop ended, with an empty /run; AwaitReady waits until it has joined. It
+// must not be called while the node runs.
+func (n *Node) Start(ctx context.Context) error {
+	for _, p := range nodePaths {
+		if strings.HasPrefix(p.inside, "/run/") {
+			if err := os.RemoveAll(filepath.Join(n.dir, p.host)); err != nil {
+				return err
+			}
+		}
+	}
+	return errors.Join(n.up(ctx, nil), n.StartKubelet())
 }
