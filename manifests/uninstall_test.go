@@ -1,6 +1,7 @@
 package manifests_test
 
 import (
+	"encoding/json"
 	"maps"
 	"os"
 	"path"
@@ -159,5 +160,24 @@ func TestWhatClaimsNeedIsKept(t *testing.T) {
 				t.Errorf("%s: Argo CD and Flux delete %s with the form", dir, id)
 			}
 		}
+	}
+}
+
+// Annotations have 256 KiB, and kubectl apply notes the whole object in one. A definition grows with each key.
+func TestKubectlApplyCanNoteEveryObject(t *testing.T) {
+	largest := 0
+	for dir, form := range forms(t) {
+		for id, o := range form {
+			text, err := json.Marshal(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if largest = max(largest, len(text)); len(text) > 200<<10 {
+				t.Errorf("%s: %s has %d bytes: docs/gitops.md says that kubectl apply notes it in an annotation", dir, id, len(text))
+			}
+		}
+	}
+	if largest < 60<<10 {
+		t.Errorf("the largest object has %d bytes: the definition is not among them", largest)
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 )
 
@@ -28,39 +26,10 @@ const ProvisionerImage = "registry.k8s.io/sig-storage/csi-provisioner:" + provis
 // cache, BuildProvisioner compiles it, which takes minutes. Several processes may call it at once:
 // one builds, the others wait.
 func BuildProvisioner(ctx context.Context, log io.Writer) (string, error) {
-	cache, err := DefaultCacheDir()
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Join(cache, "csi-provisioner-"+provisionerVersion)
-	program := filepath.Join(dir, "csi-provisioner")
-	if _, err := os.Stat(program); err == nil {
-		return program, nil
-	}
-	say := NewProgress(log)
-	// Another lock than that of Kubernetes, so that neither build waits for the other.
-	unlock, err := lockCache(ctx, dir, say)
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	if _, err := os.Stat(program); err == nil {
-		return program, nil
-	}
-	what := "building csi-provisioner " + provisionerVersion
-	say.Say("%s", what)
-	if err := say.During(what, func() error { return compileProvisioner(ctx, dir, program) }); err != nil {
-		return "", fmt.Errorf("build csi-provisioner: %w", err)
-	}
-	return program, nil
+	return cachedProgram(ctx, log, "csi-provisioner", provisionerVersion, compileProvisioner)
 }
 
-func compileProvisioner(ctx context.Context, dir, program string) error {
-	src, err := os.MkdirTemp(dir, "src-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(src) }()
+func compileProvisioner(ctx context.Context, src, program string) error {
 	edited, err := moduleFile(ctx, src, provisionerPath+"@"+provisionerVersion)
 	if err != nil {
 		return err
@@ -72,13 +41,10 @@ func compileProvisioner(ctx context.Context, dir, program string) error {
 	if err := writeFile(src, "go.mod", text); err != nil {
 		return err
 	}
-	tmp := filepath.Join(src, "csi-provisioner")
 	flags := "-s -w -X main.version=" + provisionerVersion
-	if _, err := goCommand(ctx, src, "build", "-mod=mod", "-trimpath", "-ldflags", flags, "-o", tmp,
-		provisionerPath+"/cmd/csi-provisioner"); err != nil {
-		return err
-	}
-	return os.Rename(tmp, program)
+	_, err = goCommand(ctx, src, "build", "-mod=mod", "-trimpath", "-ldflags", flags, "-o", program,
+		provisionerPath+"/cmd/csi-provisioner")
+	return err
 }
 
 // provisionerModule writes the go.mod of a module from which the sidecar can be built. edited is

@@ -30,6 +30,7 @@ var Elsewhere = map[string]string{
 	"docs/from-kubevirt.md": "TestReplaceOlder of nodes runs them",
 	"docs/from-local-path.md": "TestLocalPath of nodes and make demo-local-path: the form needs another class " +
 		"and directory",
+	"docs/gitops.md":                      "they delete the operator's resource and need Flux and Argo CD: TestGitOpsOperator of suite prunes it",
 	"docs/helm.md":                        "they need Helm: TestHelm of nodes follows it",
 	"docs/limits.md":                      "they measure for an hour: BenchmarkManyVolumes of volume, and make bench FIGURES=own",
 	"docs/look.md":                        "they need kind, k3d, minikube or k3s, which were not run: TestLook of docs compares the names",
