@@ -32,6 +32,7 @@ var Elsewhere = map[string]string{
 		"and directory",
 	"docs/gitops.md":                      "they delete the operator's resource and need Flux and Argo CD: TestGitOpsOperator of suite prunes it",
 	"docs/helm.md":                        "they need Helm: TestHelm of nodes follows it",
+	"docs/kubevirt.md":                    "they need KubeVirt, which was not run: TestGuestIsFull of vm and TestPopulateAsCDI of suite have the drill",
 	"docs/limits.md":                      "they measure for an hour: BenchmarkManyVolumes of volume, and make bench FIGURES=own",
 	"docs/look.md":                        "they need kind, k3d, minikube or k3s, which were not run: TestLook of docs compares the names",
 	"docs/monitoring.md":                  "they need Grafana: TestDashboard of suite",

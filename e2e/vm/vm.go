@@ -46,6 +46,11 @@ type Machine struct {
 	// Disks are raw image files. The first is /dev/vda in the machine, the second /dev/vdb, and so
 	// on. They are written to.
 	Disks []string
+	// DiskOptions are further options of qemu's for Disks, such as "werror=stop".
+	DiskOptions string
+	// Monitor is the path of the socket at which qemu speaks QMP while the machine runs; none if it
+	// is empty. The first of Disks is virtio0 there.
+	Monitor string
 	// SCSI are disks of a SCSI controller, /dev/sda and so on, in the order of the list. They are
 	// written to.
 	SCSI []SCSIDisk
@@ -193,7 +198,15 @@ func (m Machine) arguments(p platform, k kernel, dir, console, code string) []st
 	args = append(args, p.qemu...)
 	for _, disk := range m.Disks {
 		// unsafe: a flush need not reach the real disk, for the real machine stays up.
-		args = append(args, "-drive", "if=virtio,format=raw,cache=unsafe,file="+strings.ReplaceAll(disk, ",", ",,"))
+		drive := "if=virtio,format=raw,cache=unsafe,file=" + strings.ReplaceAll(disk, ",", ",,")
+		if m.DiskOptions != "" {
+			drive += "," + m.DiskOptions
+		}
+		args = append(args, "-drive", drive)
+	}
+	if m.Monitor != "" {
+		args = append(args, "-chardev", "socket,id=qmp,server=on,wait=off,path="+strings.ReplaceAll(m.Monitor, ",", ",,"),
+			"-mon", "chardev=qmp,mode=control")
 	}
 	if len(m.SCSI) > 0 {
 		args = append(args, "-device", "virtio-scsi-pci,id=scsi")
