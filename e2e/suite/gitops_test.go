@@ -91,6 +91,47 @@ func (g *gitops) prunes(o *operated, system, resource, kept string) {
 	g.inSync(resource)
 }
 
+// The source changes from manifests/csi to the operator: the tool applies the new objects, and then
+// prunes those of the former form, of which the operator has taken some over.
+func TestGitOpsSwitch(t *testing.T) {
+	t.Parallel()
+	o := operate(t)
+	g := newFlux(o.Scene)
+	former, system, resource := g.kustomized("csi"), g.kustomized("operator"), "manifests/examples/operator-pool.yaml"
+	g.tool.apply(former)
+	o.pv("of-csi", corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: harness.Driver, VolumeHandle: "of-csi"}})
+	g.tool.apply(system)
+	g.tool.apply(resource)
+	o.healthy()
+	left := map[string]bool{}
+	for _, file := range []string{system, resource} {
+		for _, object := range read(g.Scene, file) {
+			left[object.GetKind()+object.GetName()] = true
+		}
+	}
+	var rest []string
+	for _, object := range read(g.Scene, former) {
+		if !left[object.GetKind()+object.GetName()] {
+			rest = append(rest, text(g.Scene, object))
+		}
+	}
+	before, writes := o.get("apps/v1/daemonsets", daemons), len(o.writes())
+	g.tool.prune(written(g.Scene, "pruned.yaml", strings.Join(rest, "---\n")))
+	o.Within(repaired, "the driver's object is there again", func() error {
+		_, err := o.kind("storage.k8s.io/v1/csidrivers").Get(o.Context(), harness.Driver, metav1.GetOptions{})
+		if err == nil && len(o.writes()) == writes {
+			err = fmt.Errorf("the operator has written nothing since")
+		}
+		return err
+	})
+	o.healthy()
+	if after := o.get("apps/v1/daemonsets", daemons); after.GetUID() != before.GetUID() || after.GetGeneration() != before.GetGeneration() {
+		t.Errorf("the agents were replaced: generation %d of %s, then %d of %s", before.GetGeneration(), before.GetUID(), after.GetGeneration(), after.GetUID())
+	}
+	g.inSync(system)
+	g.inSync(resource)
+}
+
 // says returns nil if a condition of the resource has the reason.
 func (o *operated) says(name, reason string) error {
 	conditions, _, _ := unstructured.NestedSlice(o.get("hostpathprovisioner.kubevirt.io/v1beta1/hostpathprovisioners", name).Object, "status", "conditions")
