@@ -169,6 +169,25 @@ func (p *Pool) RecordClaim(name, pv string, owner record.Owner, claim *record.Cl
 	})
 }
 
+// Reported notes that the claim has the event about what the copy lacks, which is Record.LeftOut. It does
+// nothing if nothing is recorded, or something else. The write is deferred to the next Purge: after a kill
+// the caller records the event again.
+//
+// The error is ErrNotFound if there is no volume.
+func (p *Pool) Reported(name, leftOut string) error {
+	return p.withAnyVolume("note what the copy lacks", name, func(*call) error {
+		r, ok := p.records.Get(name)
+		switch {
+		case !ok || !r.InPlace():
+			return ErrNotFound
+		case r.LeftOut == leftOut && leftOut != "":
+			r.LeftOut = ""
+			p.records.Defer(r)
+		}
+		return nil
+	})
+}
+
 // Transfer gives the volume of the claim with UID from to b.Owner, whose PV it is, and binds it.
 // Size and data stay. It does nothing if the volume is b.Owner's and Bind would do nothing.
 //

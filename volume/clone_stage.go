@@ -54,6 +54,24 @@ func (p *Pool) unstageClone(c *call, r record.Record) {
 	}
 }
 
+// finishRecord writes to the record of a copy what was not known when the job began. It does nothing if
+// there is nothing of that.
+func (p *Pool) finishRecord(c *call, r *record.Record, j *cloneJob) error {
+	r.LeftOut = j.show().LeftOut
+	if j.quotaID == 0 && r.LeftOut == "" {
+		return nil
+	}
+	if j.quotaID != 0 {
+		r.QuotaID = j.quotaID
+	}
+	p.step("clone.quota")
+	err := p.put(c, *r)
+	if j.quotaID == 0 && fault.IsFull(err) {
+		return nil // memory has it; a kill would lose an event, and not the copy
+	}
+	return err
+}
+
 // landClone renames the copy into place.
 func (p *Pool) landClone(op string, j *cloneJob) (Volume, error) {
 	return resultOf(p.withName, op, j.spec.Name, func(c *call) (Volume, error) {
@@ -80,12 +98,8 @@ func (p *Pool) landClone(op string, j *cloneJob) (Volume, error) {
 		if err := p.noteCopy(c, r, j); err != nil {
 			return Volume{}, err
 		}
-		if j.quotaID != 0 {
-			p.step("clone.quota")
-			r.QuotaID = j.quotaID
-			if err := p.put(c, r); err != nil {
-				return Volume{}, err
-			}
+		if err := p.finishRecord(c, &r, j); err != nil {
+			return Volume{}, err
 		}
 		p.step("clone.rename")
 		switch err := tree.Rename(c.Staging, stagedName(r), c.Base, r.Name); {

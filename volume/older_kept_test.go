@@ -31,7 +31,7 @@ func (o olderAgent) rewrites() {
 		}
 		keys := map[string]any{}
 		ok(o.t, json.Unmarshal(data, &keys))
-		for _, newer := range []string{"claim", "returning", "trashRetention"} {
+		for _, newer := range []string{"claim", "leftOut", "returning", "trashRetention"} {
 			delete(keys, newer)
 		}
 		data, err = json.Marshal(keys)

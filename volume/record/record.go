@@ -84,6 +84,8 @@ type Record struct {
 	// Source is the volume of which this one was made as a copy; nil for one that began empty. While
 	// the state is Creating, the copy may be incomplete. A Source is never changed.
 	Source *Source `json:"source,omitempty"`
+	// LeftOut is what the copy lacks, until its claim has the event about that.
+	LeftOut string `json:"leftOut,omitempty"`
 	// TrashRetention is for how many seconds the volume is kept once it is deleted, as its class
 	// asked at Create. 0 is the pool's default, and less than 0 is not at all.
 	TrashRetention int64 `json:"trashRetention,omitempty"`
@@ -125,7 +127,7 @@ func (r Record) Given(to Owner) Record {
 	if r.Owner.UID != "" && r.Owner.UID != to.UID {
 		all := append(strings.Fields(r.Former), r.Owner.UID)
 		r.Former = strings.Join(all[max(0, len(all)-formerOwners):], " ")
-		r.Claim = nil // of the former
+		r.Claim, r.LeftOut = nil, "" // of the former
 	}
 	r.Owner = to
 	return r

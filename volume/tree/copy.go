@@ -67,13 +67,21 @@ type LeftOut struct {
 	First []string // paths below the top, with the reason; at most maxLeftOut
 }
 
-// maxLeftOut bounds the length of the list.
-const maxLeftOut = 10
+const (
+	// maxLeftOut bounds the length of the list.
+	maxLeftOut = 10
+	// maxLeftOutPath bounds the length of a path in it, which a tenant has chosen.
+	maxLeftOutPath = 200
+)
 
 // Add adds an entry to the list, with the reason.
 func (l *LeftOut) Add(path, why string) {
 	if l.Total++; len(l.First) < maxLeftOut {
-		l.First = append(l.First, shown(path)+": "+why)
+		path = shown(path)
+		if len(path) > maxLeftOutPath {
+			path = strings.ToValidUTF8(path[:maxLeftOutPath], "") + "..."
+		}
+		l.First = append(l.First, path+": "+why)
 	}
 }
 

@@ -112,8 +112,7 @@ func (c *Controller) makeCopy(ctx context.Context, at place, claim *corev1.Persi
 	p, _ := contract.ParametersOf(sc)
 	spec := volume.NewCloneSpec(at.spec, p.Fuzzy, p.CopyBytes)
 	spec.From, spec.Source = from.pool, &from.source
-	ref := events.Claim(claim)
-	spec.Ended = func(job volume.CloneJob) { go c.copyEnded(context.WithoutCancel(ctx), ref, job) }
+	spec.Ended = func(volume.CloneJob) { c.copyEnded(claim.UID) }
 	v, err := c.Pools.Clone(at.pool, spec)
 	if err == nil {
 		c.copies.forget(claim.UID)
@@ -129,13 +128,9 @@ func (c *Controller) makeCopy(ctx context.Context, at place, claim *corev1.Persi
 	return v, r
 }
 
-// copyEnded has the claim asked about again, and records what the copy lacks.
-func (c *Controller) copyEnded(ctx context.Context, ref corev1.ObjectReference, job volume.CloneJob) {
-	if job.LeftOut != "" && job.Err == nil {
-		c.Events.Warn(ctx, ref, "copy incomplete", events.CopyIncomplete, fmt.Sprintf(
-			"node %s: the copy of volume %s lacks what is not copied: %s", c.Info.Name(), job.Spec.Source.Volume, job.LeftOut))
-	}
-	c.Claims.RetryLater(ref.UID)
+// copyEnded has the claim asked about again.
+func (c *Controller) copyEnded(claim types.UID) {
+	c.Claims.RetryLater(claim)
 	c.Claims.Retry()
 }
 
@@ -149,7 +144,7 @@ func (c *Controller) noteProgress(ctx context.Context, claim *corev1.PersistentV
 	case since >= copiesLate:
 		topic = "copy 10m"
 	}
-	how := fmt.Sprintf("%d files and directories so far, and %s of bytes written", job.Entries, contract.Size(job.Bytes))
+	how := fmt.Sprintf("%d files and directories so far, and %s written", job.Entries, contract.Size(job.Bytes))
 	if job.Waits {
 		how = "it waits for other copies in the pool"
 	}

@@ -295,15 +295,6 @@ func TestCopyEnds(t *testing.T) {
 	}
 }
 
-// What a copy lacks is an event, also if no caller asks for the copy any more.
-func TestCopyIncomplete(t *testing.T) {
-	c := newCopyTest(t, "csi-now", false)
-	c.copyEnded(t.Context(), events.Claim(c.o.PVC), volume.CloneJob{LeftOut: "2 device nodes", Spec: volume.CloneSpec{Spec: volume.Spec{Source: &record.Source{Volume: "v"}}}})
-	if all := c.events(); !strings.Contains(all, "Warning CopyIncomplete") || !strings.Contains(all, "2 device nodes") {
-		t.Errorf("events %q", all)
-	}
-}
-
 // A copy that gives way to pods is loud from the third time, and one that fails waits longer each time.
 func TestCopyBeginsAnew(t *testing.T) {
 	c := newCopyTest(t, "csi-now", false)

@@ -95,7 +95,7 @@ func (p *PVs) syncSaved(ctx context.Context, pv *corev1.PersistentVolume) error 
 		return err
 	}
 	p.recordClaim(pv)
-	return p.annotate(ctx, pv, pool)
+	return errors.Join(p.annotate(ctx, pv, pool), p.reportLeftOut(ctx, pv, pool, v))
 }
 
 func (p *PVs) bind(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume) error {

@@ -1,10 +1,17 @@
 package pvs
 
 import (
+	"context"
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/volume"
 )
 
 // byClaim is the index of the informer by the claim that a PV is bound to.
@@ -96,4 +103,26 @@ func (p *PVs) watchLabelled() error {
 		},
 	})
 	return err
+}
+
+// topicLeftOut is of the event about what a copy lacks.
+const topicLeftOut = "copy incomplete"
+
+// reportLeftOut records an event on the claim of a copy about what the copy lacks, and notes in the
+// volume's record that the API server has it. The volume is bound to the PV. It does nothing if the copy
+// lacks nothing, or was reported.
+// The error means that the API server has no such event yet.
+func (p *PVs) reportLeftOut(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume) error {
+	claim := ownerOf(pv)
+	if v.LeftOut == "" || v.Source == nil || claim.UID == "" || pv.Status.Phase == corev1.VolumeReleased {
+		return nil
+	}
+	ref := events.Claim(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+		Namespace: claim.Namespace, Name: claim.Name, UID: types.UID(claim.UID)}})
+	p.Events.Warn(ctx, ref, topicLeftOut, events.CopyIncomplete, fmt.Sprintf(
+		"node %s: the copy of volume %s lacks what is not copied: %s", p.Node.Name(), v.Source.Volume, v.LeftOut))
+	if !p.Events.Exists(ctx, ref, topicLeftOut) {
+		return fmt.Errorf("the claim of volume %s has no event yet about what the copy lacks", v.Name)
+	}
+	return onlyNotReady(pool.Reported(v.Name, v.LeftOut))
 }

@@ -1,13 +1,22 @@
 package pvs
 
 import (
+	"errors"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	kubetesting "k8s.io/client-go/testing"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -74,5 +83,53 @@ func TestClaimKeys(t *testing.T) {
 		if got, err := claimKeys(pv); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %v %v", phase, got, err)
 		}
+	}
+}
+
+// What a copy lacks is an event on its claim, also if the agent that made the copy was killed before. The
+// record has it until the API server has the event.
+func TestWhatACopyLacksIsReported(t *testing.T) {
+	d := newDescribed(t)
+	name := d.pv.Spec.CSI.VolumeHandle
+	made, err := d.pool.Get(name)
+	must(t, err)
+	must(t, d.pool.RollBack(name))
+	original, err := d.pool.Create(volume.Spec{Name: "original", Bytes: 1 << 20})
+	must(t, err)
+	if err := unix.Mknod(filepath.Join(original.Path, "null"), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))); err == unix.EPERM {
+		t.Skip("only root may make the device node that a copy lacks")
+	}
+	source := record.SourceOf(d.pool.ID(), original.Record)
+	_, err = d.pool.Clone(volume.CloneSpec{CopyBytes: true, Spec: volume.Spec{Name: name, Bytes: made.Bytes, PV: made.PV, Cluster: made.Cluster, Source: &source}})
+	must(t, err)
+	refused := true
+	lacks := func() string {
+		v, err := d.pool.Get(name)
+		must(t, err)
+		return v.LeftOut
+	}
+	client := fake.NewClientset()
+	client.PrependReactor("create", "events", func(kubetesting.Action) (bool, runtime.Object, error) {
+		return refused, nil, errors.New("refused")
+	})
+	d.Events = events.New(client, "node-01")
+	t.Cleanup(d.Events.Close)
+	setObjects(t, d.PVs, d.pv, d.claim)
+	must(t, d.informer.GetStore().Add(d.pv))
+	if err := d.PVs.sync(t.Context(), d.pv.Name); err == nil || lacks() == "" {
+		t.Errorf("no event, and it counts as reported: %v, %q", err, lacks())
+	}
+	refused = false
+	for range 2 {
+		must(t, d.PVs.sync(t.Context(), d.pv.Name))
+	}
+	all, err := client.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
+	must(t, err)
+	if len(all.Items) != 1 || all.Items[0].Reason != events.CopyIncomplete || all.Items[0].InvolvedObject.UID != d.claim.UID ||
+		!strings.Contains(all.Items[0].Message, "original lacks what is not copied: left out 1: null") {
+		t.Errorf("events %+v", all.Items)
+	}
+	if lacks() != "" {
+		t.Errorf("it is not noted as reported: %q", lacks())
 	}
 }
