@@ -45,7 +45,7 @@ func (a *Agent) newDriver() (err error) {
 		DriverName: d.name, Version: d.version, NodeID: a.nodeName, KubeletDir: d.kubeletDir, Pools: a.pools,
 		Changed:   a.changed,
 		Inline:    d.inline,
-		WholeDisk: a.wholeDisk, Adopt: !a.provision.csi, Unknown: a.unknown,
+		WholeDisk: a.wholeDisk, Adopt: !a.provision.csi, Unknown: a.unknown, Unpublished: a.unpublished,
 	})
 	if err == nil {
 		a.kubelet, err = d.registration()

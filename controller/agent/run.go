@@ -49,6 +49,13 @@ func (a *Agent) unknown() {
 	}
 }
 
+// unpublished is called by the driver after it unmounted a volume from a pod's directory.
+func (a *Agent) unpublished(volume string) {
+	if a.loop != nil {
+		a.loop.Unpublished(volume)
+	}
+}
+
 // poolChanged is called by a monitor if its pool becomes ready or not ready, or regains space.
 func (a *Agent) poolChanged() {
 	if a.loop != nil {

@@ -118,6 +118,7 @@ func (s *Server) NodeUnpublishVolume(_ context.Context,
 	if err := s.targets.Unpublish(name, req.GetTargetPath()); err != nil {
 		return nil, fmt.Errorf("unpublish volume %q: %w", name, err)
 	}
+	s.config.Unpublished(name)
 	_, pv := s.targets.Parse(req.GetTargetPath())
 	if err := s.inline.Delete(name, pv); err != nil {
 		return nil, err

@@ -41,6 +41,9 @@ type Config struct {
 	// Unknown is called when a volume without a record is to be published: the agent may not have
 	// adopted the volume of a new PV yet. It must not block. nil does nothing.
 	Unknown func()
+	// Unpublished is called with the name of a volume that was unmounted from a target: a copy of it may
+	// wait for that. It must not block. nil does nothing.
+	Unpublished func(volume string)
 	// Changed is called after a volume of the pool was created, grown or deleted: its available
 	// space has changed, and its trash may have grown. It must not block. nil does nothing.
 	Changed func(*volume.Pool)
@@ -66,6 +69,9 @@ func New(c Config) (*Server, error) {
 	}
 	if c.Unknown == nil {
 		c.Unknown = func() {}
+	}
+	if c.Unpublished == nil {
+		c.Unpublished = func(string) {}
 	}
 	if c.Changed == nil {
 		c.Changed = func(*volume.Pool) {}

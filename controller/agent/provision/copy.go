@@ -2,8 +2,8 @@ package provision
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,10 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/lru"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/backends"
-	"kubevirt.io/hostpath-provisioner/controller/agent/claims"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
@@ -29,7 +27,7 @@ const (
 	// loudYields is how often a copy gives way to pods before its claim gets an event.
 	loudYields = 3
 	// copyAgainFirst and copyAgainLast bound the pause before a copy that failed starts again: it may have
-	// written much before.
+	// written much before. A copy whose source was in use starts as soon as a pod ceases to use it.
 	copyAgainFirst = 10 * time.Second
 	copyAgainLast  = 5 * time.Minute
 	// copiesLate is when a copy that goes on has its second event.
@@ -123,9 +121,25 @@ func (c *Controller) makeCopy(ctx context.Context, at place, claim *corev1.Persi
 		c.noteProgress(ctx, claim, at.pool, job)
 		c.Changed(at.pool)
 	} else {
-		c.copies.failed(claim.UID)
+		c.copies.failed(claim.UID, inUse(err, from.source.Volume))
 	}
 	return v, r
+}
+
+// inUse returns the source if the copy failed because something uses it, and "" otherwise.
+func inUse(err error, source string) string {
+	if errors.Is(err, volume.ErrYielded) || errors.Is(err, volume.ErrSource) && errors.Is(err, volume.ErrInUse) {
+		return source
+	}
+	return ""
+}
+
+// Unpublished starts the copies again that wait until a pod ceases to use the volume. The caller calls it
+// when a volume was unmounted from a pod's directory. It never blocks.
+func (c *Controller) Unpublished(volume string) {
+	if c.copies.unpublished(volume) {
+		c.Claims.Retry()
+	}
 }
 
 // copyEnded has the claim asked about again.
@@ -209,60 +223,3 @@ func (c *Controller) endCopy(ctx context.Context, claim *corev1.PersistentVolume
 		}
 	}
 }
-
-// copies remembers the claims whose copies failed or gave way to a pod. Methods may be called from many
-// goroutines.
-type copies struct {
-	mu   sync.Mutex
-	seen *lru.Cache // tries by the claim's UID
-}
-
-type tries struct {
-	yields int
-	pause  time.Duration
-	next   time.Time
-}
-
-func newCopies() *copies { return &copies{seen: lru.New(claims.RememberMost)} }
-
-func (c *copies) of(claim types.UID) tries {
-	if t, ok := c.seen.Get(claim); ok {
-		return t.(tries)
-	}
-	return tries{}
-}
-
-// waits reports whether the next try of a copy that failed is later.
-func (c *copies) waits(claim types.UID) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return time.Now().Before(c.of(claim).next)
-}
-
-// failed has the next try wait, each time longer.
-func (c *copies) failed(claim types.UID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	t := c.of(claim)
-	t.pause = sleep.Doubled(t.pause, copyAgainFirst, copyAgainLast)
-	t.next = time.Now().Add(t.pause)
-	c.seen.Add(claim, t)
-}
-
-// yielded counts that the copy gave way to a pod, and returns how often it did.
-func (c *copies) yielded(claim types.UID) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	t := c.of(claim)
-	t.yields++
-	c.seen.Add(claim, t)
-	return t.yields
-}
-
-func (c *copies) yields(claim types.UID) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.of(claim).yields
-}
-
-func (c *copies) forget(claim types.UID) { c.seen.Remove(claim) }

@@ -308,7 +308,7 @@ func TestCopyBeginsAnew(t *testing.T) {
 		t.Error("it waits before anything failed")
 	}
 	for _, want := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
-		c.copies.failed(testUID)
+		c.copies.failed(testUID, "")
 		if got := c.copies.of(testUID).pause; got != want*time.Second || !c.copies.waits(testUID) {
 			t.Errorf("pause %v, want %d s", got, want)
 		}
