@@ -3,7 +3,9 @@ package live
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
+	"net"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -12,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 
@@ -201,4 +204,13 @@ func (e Unanswered) Is(target error) bool { return target == fault.ErrNotReady }
 func Permanent(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
 		apierrors.IsMethodNotSupported(err) || apierrors.IsRequestEntityTooLargeError(err)
+}
+
+// Transient reports whether an error is that of an API server that is slow, busy or away.
+func Transient(err error) bool {
+	var network net.Error
+	return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) ||
+		apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout() ||
+		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err)
 }
