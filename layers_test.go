@@ -119,9 +119,9 @@ var arrows = []struct {
 // floors alone, so that what is shared lies below, and no package gets the tools of one above it.
 var floors = [][]string{
 	{"apply", "installed", "poolrecord", "agentstatus", "optional", "tlsprofile", "metrics"},
-	{"claimpools/objects", "constraints", "metricsauth"},
-	{"claimpools/release"},
-	{"claimpools", "layout", "templatenodes", "nodegone", "diskpvs", "waiting", "removal", "former", "installed/installedtest", "apply/applytest"},
+	{"claimpools/objects", "constraints", "former"},
+	{"claimpools/release", "metricsauth"},
+	{"claimpools", "layout", "templatenodes", "nodegone", "diskpvs", "waiting", "removal", "installed/installedtest", "apply/applytest"},
 	{"admission"},
 	{"install"},
 	{""},

@@ -248,7 +248,7 @@ func (r *Reconciler) applyLayout(ctx context.Context, cr *v1beta1.HostPathProvis
 	if err := r.Applier.Apply(ctx, cr, objects...); err != nil {
 		return 0, err
 	}
-	if err := r.keepReader(ctx, cr, l.tokens); err != nil { // last: an error of it keeps no agent from an update
+	if err := r.Reader().Keep(ctx, cr, l.tokens); err != nil { // last: an error of it keeps no agent from an update
 		return 0, err
 	}
 	if len(l.Pools) == 0 && len(l.Waiting) > 0 { // the agents have to end, and are installed again

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 	"kubevirt.io/hostpath-provisioner/controller/operator/metricsauth"
@@ -30,35 +28,7 @@ func (r *Reconciler) NeedsTokens(ctx context.Context, cr *v1beta1.HostPathProvis
 	if err != nil || o.DaemonSet == nil {
 		return false, err
 	}
-	if metricsauth.Requires(o.DaemonSet.Spec.Template.Spec) {
-		return true, nil
-	}
-	for i := range o.Pods {
-		pod := &o.Pods[i]
-		if !metav1.IsControlledBy(pod, o.DaemonSet) || !metricsauth.Requires(pod.Spec) {
-			continue
-		}
-		if stranded, err := r.former().Stranded(ctx, pod); err != nil || !stranded {
-			return true, err
-		}
-	}
-	return false, nil
-}
-
-// keepReader has the account that may read the metrics while a client needs a token, and otherwise
-// removes it.
-func (r *Reconciler) keepReader(ctx context.Context, cr *v1beta1.HostPathProvisioner, needed bool) error {
-	if !needed {
-		return r.Reader().Remove(ctx, cr)
-	}
-	objects, err := r.Reader().Objects(cr)
-	if err != nil {
-		return err
-	}
-	if err := r.Applier.Apply(ctx, cr, objects...); err != nil {
-		return err
-	}
-	return r.Reader().EnsureSecret(ctx, cr)
+	return metricsauth.RequiredBy(ctx, o.DaemonSet, o.Pods, r.former())
 }
 
 // secretAgain returns when to read the Secret again, 0 for never.

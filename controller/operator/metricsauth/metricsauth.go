@@ -7,13 +7,18 @@
 package metricsauth
 
 import (
+	"context"
+
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
+	"kubevirt.io/hostpath-provisioner/controller/operator/former"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
@@ -42,6 +47,25 @@ func Requires(pod corev1.PodSpec) bool {
 		}
 	}
 	return false
+}
+
+// RequiredBy reports whether the template of the agents' DaemonSet asks for tokens, or one of its pods does
+// that is not replaced yet. A pod that nothing can end serves no metrics. The pods may contain others than
+// the DaemonSet's.
+func RequiredBy(ctx context.Context, set *appsv1.DaemonSet, pods []corev1.Pod, agents former.Agents) (bool, error) {
+	if Requires(set.Spec.Template.Spec) {
+		return true, nil
+	}
+	for i := range pods {
+		pod := &pods[i]
+		if !metav1.IsControlledBy(pod, set) || !Requires(pod.Spec) {
+			continue
+		}
+		if stranded, err := agents.Stranded(ctx, pod); err != nil || !stranded {
+			return true, err
+		}
+	}
+	return false, nil
 }
 
 // reviews are the additional rules of such agents, those of manifests/components/metrics-auth.

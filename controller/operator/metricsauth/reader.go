@@ -25,14 +25,14 @@ type Reader struct {
 	Client client.Client
 	// Live reads the Secret from the API server.
 	Live client.Reader
-	// Applier deletes objects.
+	// Applier writes the other objects, and deletes them.
 	Applier apply.Applier
 }
 
-// Objects returns the account and its permission, in the order in which they are applied. All have the
+// objects returns the account and its permission, in the order in which they are applied. All have the
 // resource as their owner, those without a namespace too: a version of the operator that does not know
 // them leaves them, and they go with the resource.
-func (r Reader) Objects(cr *v1beta1.HostPathProvisioner) (all []*unstructured.Unstructured, err error) {
+func (r Reader) objects(cr *v1beta1.HostPathProvisioner) (all []*unstructured.Unstructured, err error) {
 	for document := range bytes.SplitSeq([]byte(monitoring.Reader), []byte("\n---\n")) {
 		o, err := apply.Parse(document)
 		if err != nil {
@@ -45,16 +45,31 @@ func (r Reader) Objects(cr *v1beta1.HostPathProvisioner) (all []*unstructured.Un
 	return all, nil
 }
 
+// Keep has the account while a client needs a token, and otherwise removes it.
+func (r Reader) Keep(ctx context.Context, cr *v1beta1.HostPathProvisioner, needed bool) error {
+	if !needed {
+		return r.Remove(ctx, cr)
+	}
+	all, err := r.objects(cr)
+	if err != nil {
+		return err
+	}
+	if err := r.Applier.Apply(ctx, cr, all...); err != nil {
+		return err
+	}
+	return r.ensureSecret(ctx, cr)
+}
+
 // Remove deletes the account, its permission and its Secret. It deletes no object that the operator did
 // not make, and does nothing if there is none. The account goes last: while it is there, the Secret may
 // be.
 func (r Reader) Remove(ctx context.Context, cr *v1beta1.HostPathProvisioner) error {
-	objects, err := r.Objects(cr)
+	all, err := r.objects(cr)
 	if err != nil {
 		return err
 	}
-	slices.Reverse(objects)
-	for _, o := range objects {
+	slices.Reverse(all)
+	for _, o := range all {
 		have, err := r.Applier.Read(ctx, o)
 		switch {
 		case apierrors.IsNotFound(err):

@@ -31,9 +31,9 @@ func (r Reader) secret(ctx context.Context) (have *corev1.Secret, ours bool, err
 		have.Annotations[corev1.ServiceAccountNameKey] == Name, nil
 }
 
-// EnsureSecret creates the Secret unless it is there. Kubernetes puts the account's token into it, and
+// ensureSecret creates the Secret unless it is there. Kubernetes puts the account's token into it, and
 // deletes it when the account is deleted. A Secret of that name that another made is an error.
-func (r Reader) EnsureSecret(ctx context.Context, cr *v1beta1.HostPathProvisioner) error {
+func (r Reader) ensureSecret(ctx context.Context, cr *v1beta1.HostPathProvisioner) error {
 	have, ours, err := r.secret(ctx)
 	switch {
 	case err != nil || ours:
