@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/pem"
 	"fmt"
 	"time"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -63,6 +65,22 @@ func Ensure(ctx context.Context, c client.Client, metadata metav1.ObjectMeta,
 		return nil, fmt.Errorf("save the certificate in Secret %s: %w", Secret, err)
 	}
 	return data[bundle], nil
+}
+
+// Trust sets the authorities of the webhook's certificate in its configuration, unless there are
+// none: cert-manager may inject them.
+func Trust(configuration *unstructured.Unstructured, authorities []byte) error {
+	hooks, _, err := unstructured.NestedSlice(configuration.Object, "webhooks")
+	if err != nil || len(authorities) == 0 {
+		return err
+	}
+	for _, hook := range hooks {
+		text := base64.StdEncoding.EncodeToString(authorities)
+		if err := unstructured.SetNestedField(hook.(map[string]any), text, "clientConfig", "caBundle"); err != nil {
+			return err
+		}
+	}
+	return unstructured.SetNestedSlice(configuration.Object, hooks, "webhooks")
 }
 
 // Expires returns when the certificate of the Secret expires, zero if there is none that is valid.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	_ "embed" // agent.yaml
-	"encoding/base64"
 	"fmt"
 	"maps"
 	"slices"
@@ -95,22 +94,6 @@ func (s Settings) webhook(cr *v1beta1.HostPathProvisioner) ([]*unstructured.Unst
 
 func isWebhook(o *unstructured.Unstructured) bool {
 	return o.GetKind() == "Service" || o.GetKind() == "ValidatingWebhookConfiguration"
-}
-
-// trust sets the authorities of the webhook's certificate in its configuration, unless there are
-// none: cert-manager may inject them.
-func trust(configuration *unstructured.Unstructured, authorities []byte) error {
-	hooks, _, err := unstructured.NestedSlice(configuration.Object, "webhooks")
-	if err != nil || len(authorities) == 0 {
-		return err
-	}
-	for _, hook := range hooks {
-		text := base64.StdEncoding.EncodeToString(authorities)
-		if err := unstructured.SetNestedField(hook.(map[string]any), text, "clientConfig", "caBundle"); err != nil {
-			return err
-		}
-	}
-	return unstructured.SetNestedSlice(configuration.Object, hooks, "webhooks")
 }
 
 // daemonSet changes the agents' DaemonSet for the resource.

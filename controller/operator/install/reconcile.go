@@ -212,7 +212,7 @@ func (r *Reconciler) applyWebhook(ctx context.Context, cr *v1beta1.HostPathProvi
 	if err != nil {
 		return err
 	}
-	if err := trust(configuration, authorities); err != nil {
+	if err := admission.Trust(configuration, authorities); err != nil {
 		return err
 	}
 	return r.Applier.Apply(ctx, cr, objects...)
@@ -230,8 +230,8 @@ func (r *Reconciler) addFinalizer(ctx context.Context, cr *v1beta1.HostPathProvi
 	return nil
 }
 
-// applyLayout applies the objects of the agents, and what reads their metrics. It returns the generation of their DaemonSet if it
-// wrote that, and otherwise 0: there is none without a pool.
+// applyLayout applies the objects of the agents, and the account that reads their metrics. It returns
+// the generation of their DaemonSet if it wrote that, and otherwise 0: there is none without a pool.
 func (r *Reconciler) applyLayout(ctx context.Context, cr *v1beta1.HostPathProvisioner,
 	l plan) (written int64, err error) {
 	l.tlsVersion = r.Profile.Current().MinVersion
