@@ -8,6 +8,7 @@
 package former
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -121,6 +122,34 @@ func (r Agents) formerPods(ctx context.Context, set *appsv1.DaemonSet, leftOut [
 		return without, r.orphan(ctx, set)
 	}
 	return without, nil
+}
+
+// Ending returns the nodes on which agents are still to end, which keep the DaemonSet. Those
+// that nothing can end are not among them.
+func (r Agents) Ending(ctx context.Context) (nodes []string, err error) {
+	set, err := r.Installed.DaemonSet(ctx)
+	if err != nil || set == nil {
+		return nil, err
+	}
+	pods, err := r.Installed.Pods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range pods {
+		pod := &pods[i]
+		if !metav1.IsControlledBy(pod, set) {
+			continue
+		}
+		stranded, err := r.Stranded(ctx, pod)
+		if err != nil {
+			return nil, err
+		}
+		if !stranded {
+			nodes = append(nodes, cmp.Or(pod.Spec.NodeName, "pod "+pod.Name))
+		}
+	}
+	slices.Sort(nodes)
+	return nodes, nil
 }
 
 // Stranded reports whether nothing can end a pod that is deleted: its node is not ready, or does

@@ -1,7 +1,6 @@
 package install
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -54,7 +52,7 @@ func (r *Reconciler) delete(ctx context.Context, cr *v1beta1.HostPathProvisioner
 	left, err := r.removeAll(ctx, cr, "DaemonSet")
 	if left != "" && err == nil {
 		var waits []string
-		if waits, err = r.agentsThatEnd(ctx); err == nil && len(waits) > 0 {
+		if waits, err = r.former().Ending(ctx); err == nil && len(waits) > 0 {
 			return reconcile.Result{RequeueAfter: r.pace(time.Second, waits)},
 				r.show(ctx, cr, verdict{reason: "AgentsEnding", message: "waits for agents to end: " + events.Names(waits, listed)})
 		}
@@ -101,34 +99,6 @@ func (r *Reconciler) removeRest(ctx context.Context, cr *v1beta1.HostPathProvisi
 		return left, err
 	}
 	return "", constraints.Remove(ctx, r.Live, r.Client, constraints.Agents)
-}
-
-// agentsThatEnd returns the nodes on which agents are still to end, which keep the DaemonSet. Those
-// that nothing can end are not among them.
-func (r *Reconciler) agentsThatEnd(ctx context.Context) (nodes []string, err error) {
-	set, err := r.installed().DaemonSet(ctx)
-	if err != nil || set == nil {
-		return nil, err
-	}
-	pods, err := r.installed().Pods(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for i := range pods {
-		pod := &pods[i]
-		if !metav1.IsControlledBy(pod, set) {
-			continue
-		}
-		stranded, err := r.former().Stranded(ctx, pod)
-		if err != nil {
-			return nil, err
-		}
-		if !stranded {
-			nodes = append(nodes, cmp.Or(pod.Spec.NodeName, "pod "+pod.Name))
-		}
-	}
-	slices.Sort(nodes)
-	return nodes, nil
 }
 
 func (r *Reconciler) removeFinalizer(ctx context.Context, cr *v1beta1.HostPathProvisioner) error {
