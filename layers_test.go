@@ -150,6 +150,25 @@ func TestFloorsOfTheOperator(t *testing.T) {
 	}
 }
 
+// A package of the operator is read in one sitting. What outgrows that is cut along its parts.
+func TestPackagesOfTheOperatorAreSmall(t *testing.T) {
+	const most = 1300
+	lines := map[string]int{}
+	for path, text := range sources(t) {
+		if below(filepath.ToSlash(path), "controller/operator") {
+			lines[filepath.Dir(path)] += strings.Count(text, "\n")
+		}
+	}
+	for dir, n := range lines {
+		if n > most {
+			t.Errorf("%s has %d lines, want at most %d: move a part of it to a package on a lower floor", dir, n, most)
+		}
+	}
+	if len(lines) < len(floors) {
+		t.Errorf("%d packages were counted", len(lines))
+	}
+}
+
 func TestArrows(t *testing.T) {
 	for _, p := range packages(t) {
 		for _, imported := range p.Imports {

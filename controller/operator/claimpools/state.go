@@ -1,6 +1,7 @@
 package claimpools
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -88,4 +89,26 @@ func (s *State) setPhase() {
 	default:
 		s.Phase = v1beta1.Ready
 	}
+}
+
+// maxClaims is how many claims of a pool the status has. With 32 pools it is below half a MiB, and
+// etcd accepts 1.5.
+const maxClaims = 20
+
+// Fit cuts the claims in the status of a pool to what an object can have, bound ones first; desiredReady
+// and currentReady count all. It does nothing to fewer claims.
+func Fit(p *v1beta1.StoragePoolStatus) {
+	if len(p.ClaimStatuses) <= maxClaims {
+		return
+	}
+	bound := func(c v1beta1.ClaimStatus) int {
+		if c.Status.Phase == corev1.ClaimBound {
+			return 1
+		}
+		return 0
+	}
+	claims := slices.Clone(p.ClaimStatuses)
+	slices.SortStableFunc(claims, func(a, b v1beta1.ClaimStatus) int { return cmp.Compare(bound(a), bound(b)) })
+	p.ClaimStatuses = claims[:maxClaims]
+	slices.SortFunc(p.ClaimStatuses, func(a, b v1beta1.ClaimStatus) int { return strings.Compare(a.Name, b.Name) })
 }

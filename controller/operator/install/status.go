@@ -14,12 +14,17 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
 	"kubevirt.io/hostpath-provisioner/controller/operator/agentstatus"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
 	"kubevirt.io/hostpath-provisioner/controller/operator/layout"
 )
 
-// listed is how many names a message has.
-const listed = 10
+const (
+	// listed is how many names a message has.
+	listed = 10
+	// maxMessage bounds the message of a condition. Six conditions have the same one.
+	maxMessage = 4 << 10
+)
 
 // judge returns the status of a resource whose objects are applied.
 func (r *Reconciler) judge(cr *v1beta1.HostPathProvisioner, l plan, a agents) v1beta1.HostPathProvisionerStatus {
@@ -162,12 +167,17 @@ func (r *Reconciler) show(ctx context.Context, cr *v1beta1.HostPathProvisioner, 
 	return r.writeStatus(ctx, cr, status)
 }
 
-// writeStatus writes the status if it differs, and records an event if the reason is new, or what
-// is wrong with the pools or the settings.
+// writeStatus writes the status if it differs, cut to what an object can have. It records an event if
+// the reason is new, or what is wrong with the pools or the settings.
 func (r *Reconciler) writeStatus(ctx context.Context, cr *v1beta1.HostPathProvisioner,
 	status v1beta1.HostPathProvisionerStatus) error {
 	status = asOf(status, cr.Generation)
-	fit(&status)
+	for i := range status.Conditions {
+		status.Conditions[i].Message = events.Fit(status.Conditions[i].Message, maxMessage)
+	}
+	for i := range status.StoragePoolStatuses {
+		claimpools.Fit(&status.StoragePoolStatuses[i])
+	}
 	if equality.Semantic.DeepEqual(cr.Status, status) {
 		return nil
 	}
