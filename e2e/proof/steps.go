@@ -72,6 +72,8 @@ var tier2 = []step{
 		args: oneByOne},
 	{name: "conformance", what: "the storage tests of Kubernetes against the driver on real nodes, in its two forms",
 		packages: "@cluster @disk", cluster: true, args: oneByOne},
+	{name: "upgrade", what: "a kubelet that is upgraded under a pod that writes", packages: "@cluster @disk", cluster: true,
+		args: oneByOne},
 	{name: "torture", what: "agents and the API server killed at random, for five minutes, with the race detector, and " +
 		"PVs replaced meanwhile", packages: "@disk", cluster: true,
 		commands: []string{"make --no-print-directory torture MINUTES=5 TORTURE_FLAGS=--migrate"}},
