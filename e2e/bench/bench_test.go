@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 func TestPercentiles(t *testing.T) {
@@ -26,6 +28,20 @@ func TestPercentiles(t *testing.T) {
 	}
 	if !math.IsNaN(sample{}.median()) || !math.IsNaN(sample{}.at(50)) {
 		t.Error("an empty sample has a number")
+	}
+}
+
+// The figure own has room on the pools' disk, also with --full.
+func TestOwnVolumesFit(t *testing.T) {
+	o, err := parseOptions([]string{"--full"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if need := int64(o.owned) * ownBytes; need > diskSize/2 || o.owned < 10000 {
+		t.Errorf("%d volumes take %d bytes of %d", o.owned, need, int64(diskSize))
+	}
+	if q := resource.MustParse(ownSize); q.Value() != ownBytes {
+		t.Errorf("%s is %d bytes", ownSize, q.Value())
 	}
 }
 

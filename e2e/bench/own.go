@@ -12,8 +12,13 @@ import (
 	"strings"
 )
 
-// ownBatch is how many claims are created or deleted at once.
-const ownBatch = 500
+const (
+	// ownBatch is how many claims are created or deleted at once.
+	ownBatch = 500
+	// ownSize and ownBytes are the size of each. That of other figures, 1Mi, is too much for the
+	// pools' disk with 10,000 of them.
+	ownSize, ownBytes = "256Ki", 256 << 10
+)
 
 // profiled is an agent of both backends whose memory saveProfile can read.
 func profiled() *subject {
@@ -127,7 +132,9 @@ func (l *lab) churn(ctx context.Context, agent *running) (half, all resident, er
 // createOwn creates n claims on the agent's node, half of them of either backend, and waits until they are bound.
 func (l *lab) createOwn(ctx context.Context, agent *running, n int) (all lives, err error) {
 	for i, shape := range []string{shapeHostPath, shapeCSI} {
-		made, err := l.createSpread(ctx, agentOf(shape), func(int) string { return agent.node }, (n+i)/2)
+		small := agentOf(shape)
+		small.size = ownSize
+		made, err := l.createSpread(ctx, small, func(int) string { return agent.node }, (n+i)/2)
 		if err != nil {
 			return nil, err
 		}
