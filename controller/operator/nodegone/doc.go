@@ -5,6 +5,7 @@
 //	home.go       the node that has a volume, and the facts by which identity.NodeGone decides
 //	policy.go     what the class of a volume asks for
 //	grace.go      the grace period, which belongs to what was lost
+//	pulse.go       writes only what was just checked, and notices that the process stood still
 //	act.go        reports a volume, or takes the next step of its policy
 //	release.go    deletes the claim and the PV
 //	retain.go     sets the policy Retain before that, and the former one when the node is back

@@ -36,8 +36,8 @@ func lossOf(h identity.Home) loss { return loss{h.NodeUID, h.Pool, h.Missing} }
 
 // wait returns what is left of the grace period of a node that does not exist, or that the Node
 // with the UID replaced. The period begins when this process first misses the node, and again
-// whenever an agent of a node that does not exist was ready since. So a restart of the operator
-// only prolongs it. What was lost later has a period of its own; next is the end of the first one.
+// whenever an agent of a node that does not exist was ready since, or the process stood still: the
+// node may have been there. So a restart of the operator only prolongs it. What was lost later has a period of its own; next is the end of the first one.
 func (r *reader) wait(ctx context.Context, name string, l lost) (rest, next time.Duration, err error) {
 	grace, err := r.Grace(ctx)
 	if err != nil {
@@ -45,7 +45,7 @@ func (r *reader) wait(ctx context.Context, name string, l lost) (rest, next time
 	}
 	now := time.Now()
 	q, ok := r.since[name]
-	if !ok || q.uid != l.uid {
+	if !ok || q.uid != l.uid || r.pulse.beat(now).After(q.at) {
 		q = silence{at: now, uid: l.uid}
 	}
 	if l.uid == "" {

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
@@ -51,6 +52,7 @@ type Reconciler struct {
 	since   map[string]silence  // by the node's name; used by one worker, as the next two
 	cluster string              // the UID of this cluster, "" before it is read
 	wrote   map[types.UID]write // the last writes to PVs
+	pulse   pulse
 
 	mu     sync.Mutex
 	counts map[string]tally // by the node's name; guarded by mu
@@ -86,7 +88,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 		}
 		b = b.Watches(o, requests)
 	}
-	return b.Complete(r)
+	return errors.Join(b.Complete(r), mgr.Add(manager.RunnableFunc(r.pulse.run)))
 }
 
 // poolsOf returns the UUID of the pool of a PV, none if no agent recorded it, or those that a capacity

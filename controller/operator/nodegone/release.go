@@ -30,8 +30,8 @@ type step struct {
 //  4. remove the provisioner's finalizer from the PV, which waits for the agent of the node. All
 //     other finalizers stay.
 //
-// Each step reads class, PV, claim and node from the API server, and writes only if PV or claim is
-// still as it was read. The next call takes the next step, also after a restart. The annotation on
+// Each step reads class, PV, claim and node from the API server, the node last, and writes only if PV or
+// claim is still as it was read. The next call takes the next step, also after a restart. The annotation on
 // a Node gives up as release does, whatever the class says.
 func (r *Reconciler) giveUp(ctx context.Context, cached *corev1.PersistentVolume, h identity.Home, p policy,
 	loss identity.Loss) (state, error) {
@@ -108,8 +108,10 @@ func (r *Reconciler) deleteClaim(ctx context.Context, s step, claim *corev1.Pers
 		return err
 	}
 	r.announce(ctx, events.Claim(claim), s.why(f)+", so the claim is deleted. A claim of this name gets a new volume")
-	err = r.Live.CoreV1().PersistentVolumeClaims(claim.Namespace).Delete(ctx, claim.Name, live.Unchanged(claim))
-	return live.IgnoreMoved(err)
+	return r.ifGone(ctx, s, func(ctx context.Context, _ identity.NodeFacts) error {
+		err := r.Live.CoreV1().PersistentVolumeClaims(claim.Namespace).Delete(ctx, claim.Name, live.Unchanged(claim))
+		return live.IgnoreMoved(err)
+	})
 }
 
 // deletePV deletes a PV without a claim.
@@ -120,7 +122,9 @@ func (r *Reconciler) deletePV(ctx context.Context, s step) error {
 	}
 	r.announce(ctx, events.PV(s.pv), s.why(f)+", so the PV is deleted. If the disk comes back, the agent there reports "+
 		"the directory as an orphan")
-	return live.IgnoreMoved(r.Live.CoreV1().PersistentVolumes().Delete(ctx, s.pv.Name, live.Unchanged(s.pv)))
+	return r.ifGone(ctx, s, func(ctx context.Context, _ identity.NodeFacts) error {
+		return live.IgnoreMoved(r.Live.CoreV1().PersistentVolumes().Delete(ctx, s.pv.Name, live.Unchanged(s.pv)))
+	})
 }
 
 // removeFinalizer removes the provisioner's finalizer from a PV that is being deleted. It does
@@ -130,10 +134,9 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, s step) error {
 	if len(others) == len(s.pv.Finalizers) {
 		return nil
 	}
-	if _, ok, err := r.gone(ctx, s); !ok || err != nil {
-		return err
-	}
-	return r.patch(ctx, s.pv, map[string]any{"finalizers": others}, nil)
+	return r.ifGone(ctx, s, func(ctx context.Context, _ identity.NodeFacts) error {
+		return r.patch(ctx, s.pv, map[string]any{"finalizers": others}, nil)
+	})
 }
 
 // announce records the deletion that follows.

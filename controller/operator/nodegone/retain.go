@@ -34,22 +34,20 @@ func (s step) noted() bool {
 // of a migration, which would restore the former policy. If the Node's annotation gives the PV up,
 // it notes the Node's UID: the agent no longer expects the pool, and opens one on a new disk.
 func (r *Reconciler) retain(ctx context.Context, s step) error {
-	f, ok, err := r.gone(ctx, s)
-	if !ok || err != nil {
-		return err
-	}
-	notes := map[string]any{}
-	if s.pv.Annotations[contract.AnnPolicy] != "" {
-		notes[contract.AnnPolicy] = nil
-	}
-	if !retained(s.pv) {
-		notes[contract.AnnFormerPolicy] = contract.Policy(s.pv)
-	}
-	if s.loss == identity.GivenUp {
-		notes[contract.AnnGivenUp] = f.UID
-	}
-	return r.patch(ctx, s.pv, map[string]any{"annotations": notes},
-		map[string]any{"persistentVolumeReclaimPolicy": corev1.PersistentVolumeReclaimRetain})
+	return r.ifGone(ctx, s, func(ctx context.Context, f identity.NodeFacts) error {
+		notes := map[string]any{}
+		if s.pv.Annotations[contract.AnnPolicy] != "" {
+			notes[contract.AnnPolicy] = nil
+		}
+		if !retained(s.pv) {
+			notes[contract.AnnFormerPolicy] = contract.Policy(s.pv)
+		}
+		if s.loss == identity.GivenUp {
+			notes[contract.AnnGivenUp] = f.UID
+		}
+		return r.patch(ctx, s.pv, map[string]any{"annotations": notes},
+			map[string]any{"persistentVolumeReclaimPolicy": corev1.PersistentVolumeReclaimRetain})
+	})
 }
 
 // givenUp reports whether retain wrote on the PV.
