@@ -154,6 +154,7 @@ func (p *Pass) failureOf(ctx context.Context, job *batchv1.Job, message string) 
 	return cmp.Or(message, "the Job failed"), nil
 }
 
+// Node reads a Node from the API server, nil if it does not exist or the name is "".
 func (p *Pass) Node(ctx context.Context, name string) (*corev1.Node, error) {
 	node := &corev1.Node{}
 	err := p.Live.Get(ctx, client.ObjectKey{Name: name}, node)

@@ -24,7 +24,7 @@ import (
 // retryAfter is the time after which a Job that failed is replaced by another one.
 var retryAfter = timing.Scaled(15 * time.Second)
 
-// Retired is a holder that is no longer wanted. d is nil if its Deployment does not exist.
+// Retired is a holder that is no longer wanted. Deployment is nil if it does not exist.
 type Retired struct {
 	Name string
 	poolrecord.Holder
