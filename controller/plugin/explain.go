@@ -92,7 +92,7 @@ func (s *session) noClaim(ctx context.Context, name string) error {
 	case len(elsewhere) > 0:
 		return fmt.Errorf("%s; namespace %s has one: add -n %s", text, events.FirstNames(elsewhere), elsewhere[0])
 	case len(here) > 0:
-		return fmt.Errorf("%s; it has %s", text, events.Names(here, 10))
+		return fmt.Errorf("%s; it has %s", text, events.Names(here, events.Listed))
 	}
 	return fmt.Errorf("%s: -n NAMESPACE chooses another", text)
 }

@@ -194,5 +194,5 @@ func noNode(name string, nodes cluster.List[corev1.Node]) error {
 	for _, n := range nodes.Items {
 		names = append(names, n.Name)
 	}
-	return fmt.Errorf("there is no node %s; there are %s", name, events.Names(names, 10))
+	return fmt.Errorf("there is no node %s; there are %s", name, events.Names(names, events.Listed))
 }

@@ -16,6 +16,9 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// Listed is how many names a message about the whole cluster lists, with Names.
+const Listed = 10
+
 // FirstNames lists the first names, and the number of the others.
 func FirstNames(names []string) string { return Names(names, listedNames) }
 

@@ -32,9 +32,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 )
 
-// listed is how many PVs a message names.
-const listed = 10
-
 // maxPools is how many pools a resource may have, by its definition.
 const maxPools = 32
 
@@ -202,7 +199,7 @@ func (v *Validator) used(ctx context.Context, pools map[string]place) (refused s
 		}
 		slices.Sort(users[name])
 		text = append(text, fmt.Sprintf("%s in %s, with %s: %s; delete them first, or leave it there",
-			what, pools[name], events.Count(len(users[name]), "PV"), events.Names(users[name], listed)))
+			what, pools[name], events.Count(len(users[name]), "PV"), events.Names(users[name], events.Listed)))
 	}
 	return strings.Join(text, ". "), err
 }

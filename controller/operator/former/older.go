@@ -15,9 +15,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/operator/apply"
 )
 
-// listed is how many names a message has.
-const listed = 10
-
 // older are the objects of the existing operator that one agent for both kinds of volumes replaces,
 // its DaemonSet first.
 var older = []struct{ apiVersion, kind, name string }{
@@ -102,5 +99,5 @@ func (r Agents) endless(ctx context.Context, set *unstructured.Unstructured, pod
 		return "", nil
 	}
 	slices.Sort(names)
-	return ", of which some are deleted and do not end: " + events.Names(names, listed) + ",", nil
+	return ", of which some are deleted and do not end: " + events.Names(names, events.Listed) + ",", nil
 }

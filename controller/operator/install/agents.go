@@ -68,10 +68,10 @@ func (a agents) counts() string {
 	}
 	text := fmt.Sprintf("%d of %d agents are ready", a.Ready, a.Desired)
 	if len(a.Unready) > 0 {
-		text += "; not ready: " + events.Names(a.Unready, listed)
+		text += "; not ready: " + events.Names(a.Unready, events.Listed)
 	}
 	if len(a.Endless) > 0 {
-		text += "; deleted, and not ended since: " + events.Names(a.Endless, listed)
+		text += "; deleted, and not ended since: " + events.Names(a.Endless, events.Listed)
 	}
 	if a.Missing > 0 {
 		text += fmt.Sprintf("; without a pod: %d, see the events of DaemonSet %s", a.Missing, installed.DaemonSetName)

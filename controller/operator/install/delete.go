@@ -54,7 +54,7 @@ func (r *Reconciler) delete(ctx context.Context, cr *v1beta1.HostPathProvisioner
 		var waits []string
 		if waits, err = r.former().Ending(ctx); err == nil && len(waits) > 0 {
 			return reconcile.Result{RequeueAfter: r.pace(time.Second, waits)},
-				r.show(ctx, cr, verdict{reason: "AgentsEnding", message: "waits for agents to end: " + events.Names(waits, listed)})
+				r.show(ctx, cr, verdict{reason: "AgentsEnding", message: "waits for agents to end: " + events.Names(waits, events.Listed)})
 		}
 		// only agents of nodes that do not answer are left: nothing can end them, and the DaemonSet goes with their nodes
 		left = ""
@@ -117,7 +117,7 @@ func (r *Reconciler) waitForVolumes(ctx context.Context, cr *v1beta1.HostPathPro
 	slices.Sort(used)
 	return r.show(ctx, cr, verdict{reason: "VolumesInUse", message: fmt.Sprintf(
 		"waits for %s to be deleted: %s; the annotation %s=true removes the agents and leaves the volumes",
-		events.Count(len(used), "volume"), events.Names(used, listed), forceAnnotation)})
+		events.Count(len(used), "volume"), events.Names(used, events.Listed), forceAnnotation)})
 }
 
 // unmountPools unmounts the pools on claims, which no agent uses any more, and returns one that is
@@ -143,7 +143,7 @@ func (r *Reconciler) unmountPools(ctx context.Context,
 		return "", held, record.Delete(ctx, r.Client)
 	}
 	return found.Left[0], held, r.show(ctx, cr, verdict{reason: "PoolUnmounting",
-		message: events.Names(found.Left, listed), available: no})
+		message: events.Names(found.Left, events.Listed), available: no})
 }
 
 // otherKinds are the kinds of the objects beside the DaemonSet, in the order of their removal.

@@ -19,12 +19,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/operator/layout"
 )
 
-const (
-	// listed is how many names a message has.
-	listed = 10
-	// maxMessage bounds the message of a condition. Six conditions have the same one.
-	maxMessage = 4 << 10
-)
+// maxMessage bounds the message of a condition. Six conditions have the same one.
+const maxMessage = 4 << 10
 
 // judge returns the status of a resource whose objects are applied.
 func (r *Reconciler) judge(cr *v1beta1.HostPathProvisioner, l plan, a agents) v1beta1.HostPathProvisionerStatus {
@@ -44,7 +40,7 @@ func (r *Reconciler) judge(cr *v1beta1.HostPathProvisioner, l plan, a agents) v1
 		v.message += "; waits for " + a.waiting + " to end"
 	}
 	if len(l.without) > 0 {
-		v.message += "; without an agent until the former agent's pod there ends: " + events.Names(l.without, listed)
+		v.message += "; without an agent until the former agent's pod there ends: " + events.Names(l.without, events.Listed)
 	}
 	if text := strings.Join(l.Waiting, "; "); !strings.Contains(v.message, text) {
 		v.message += "; " + text
@@ -66,7 +62,7 @@ func verdictOf(status v1beta1.HostPathProvisionerStatus, l plan, a agents, ready
 	case len(waits) > 0 && status.ObservedVersion == status.TargetVersion && a.waiting == "" && !a.Rolling:
 		return verdict{reason: objects.NotReady, message: strings.Join(waits, "; "), available: available}
 	case ready && len(l.claims.Left) > 0:
-		return verdict{reason: "PoolUnmounting", message: events.Names(l.claims.Left, listed), available: yes}
+		return verdict{reason: "PoolUnmounting", message: events.Names(l.claims.Left, events.Listed), available: yes}
 	case ready && len(l.Retained) > 0:
 		return verdict{reason: "PoolInUse", message: strings.Join(l.Retained, "; ")}
 	case ready:
@@ -92,7 +88,7 @@ func texts(closed []agentstatus.Closed) string {
 	for i, c := range closed {
 		all[i] = c.String()
 	}
-	return events.Names(all, listed)
+	return events.Names(all, events.Listed)
 }
 
 // onClaimsNotReady returns what users have to do for the pools on claims, and what these wait for.

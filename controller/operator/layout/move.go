@@ -19,9 +19,6 @@ import (
 // where theirs is. After the first rollout no agent offers the former pool. Then its volumes are
 // counted: if there is one, it stays.
 
-// listed is how many agents a message names.
-const listed = 10
-
 // running is what an agent offers, or may offer.
 type running struct {
 	poolrecord.PodOffer
@@ -131,7 +128,7 @@ func (l *Layout) wait(had poolrecord.Offer, agents []running) {
 			return false
 		}
 		l.Waiting = append(l.Waiting, fmt.Sprintf("pool %s is offered at %s as soon as %s: %s", to.Name,
-			filepath.Dir(to.Path), what, events.Names(who, listed)))
+			filepath.Dir(to.Path), what, events.Names(who, events.Listed)))
 		return true
 	})
 	l.waitForPVDir(had, agents)
@@ -151,7 +148,7 @@ func (l *Layout) waitForPVDir(had poolrecord.Offer, agents []running) {
 	}
 	if len(who) > 0 {
 		l.Waiting = append(l.Waiting, fmt.Sprintf("hostPath volumes are made in %s as soon as no agent makes them in %s any "+
-			"more: %s", l.PVDir, had.PVDir, events.Names(who, listed)))
+			"more: %s", l.PVDir, had.PVDir, events.Names(who, events.Listed)))
 		l.PVDir, l.Prefix = "", false
 	}
 }

@@ -18,9 +18,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 )
 
-// listed is how many objects the error names.
-const listed = 10
-
 // Forms cannot always be removed: pods cannot end without the agents of the first two, and
 // resources cannot without the operator. Pods with hostPath volumes and with disks need no agent.
 var Forms = []string{"csi", "both", "operator"}
@@ -45,7 +42,7 @@ func Check(ctx context.Context, from client.Reader, form string) error {
 		return err
 	}
 	slices.Sort(users)
-	return fmt.Errorf("%s: %s", what, events.Names(users, listed))
+	return fmt.Errorf("%s: %s", what, events.Names(users, events.Listed))
 }
 
 // resources returns the HostPathProvisioners, none where their definition does not exist.

@@ -110,7 +110,7 @@ func (u Upgrade) Check(ctx context.Context, from client.Reader) error {
 		return err
 	}
 	return fmt.Errorf("no agent of the form serves %s, which these need: %s; migrate them first, "+
-		"or use a form that serves them", strings.Join(removed, " and "), events.Names(users, listed))
+		"or use a form that serves them", strings.Join(removed, " and "), events.Names(users, events.Listed))
 }
 
 // removed returns the provisioners that agents of the release serve, and those of the form do not.

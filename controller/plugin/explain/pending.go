@@ -66,7 +66,7 @@ func (e *explanation) otherClasses() string {
 	if len(names) == 0 {
 		return "create the class: see docs/storage-classes.md"
 	}
-	return advice.CreateAgain(&e.Claim, "a class that the agents serve ("+events.Names(names, 10)+
+	return advice.CreateAgain(&e.Claim, "a class that the agents serve ("+events.Names(names, events.Listed)+
 		"), or create the class")
 }
 
