@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -27,18 +28,19 @@ var sayAgainAfter = timing.Scaled(time.Hour)
 type Volumes struct {
 	*Reconciler
 
-	leaving map[types.UID]leaving // used by one worker
+	leaving map[string]leaving // by the PV's name; used by one worker
 }
 
 // leaving is since when nothing deletes the volume of a PV, why, and when that was recorded.
 type leaving struct {
-	topic      string
-	since, ago time.Time
+	pv              types.UID
+	topic           string
+	since, recorded time.Time
 }
 
 // Register has the manager run the reconciler while it leads.
 func (v *Volumes) Register(mgr ctrl.Manager) error {
-	v.leaving = map[types.UID]leaving{}
+	v.leaving = map[string]leaving{}
 	return builder.ControllerManagedBy(mgr).Named("waiting-volumes").For(&corev1.PersistentVolume{}).Complete(v)
 }
 
@@ -47,11 +49,14 @@ func (v *Volumes) Register(mgr ctrl.Manager) error {
 func (v *Volumes) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	var pv corev1.PersistentVolume
 	if err := v.Cache.Get(ctx, req.NamespacedName, &pv); err != nil {
+		if apierrors.IsNotFound(err) {
+			delete(v.leaving, req.Name)
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	home, ours := identity.HomeOf(&pv)
 	if !ours || !contract.Leaving(&pv) || pv.Status.Phase == corev1.VolumeBound {
-		delete(v.leaving, pv.UID)
+		delete(v.leaving, pv.Name)
 		return reconcile.Result{}, nil
 	}
 	provisioner := contract.HostPathProvisioner
@@ -62,14 +67,14 @@ func (v *Volumes) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	now, l := time.Now(), v.leaving[pv.UID]
-	if l.topic != agent.topic {
-		l = leaving{topic: agent.topic, since: now}
+	now, l := time.Now(), v.leaving[pv.Name]
+	if l.pv != pv.UID || l.topic != agent.topic {
+		l = leaving{pv: pv.UID, topic: agent.topic, since: now}
 	}
-	v.leaving[pv.UID] = l
+	v.leaving[pv.Name] = l
 	next := reconcile.Result{RequeueAfter: checkInterval}
 	switch {
-	case agent.topic == "", !l.ago.IsZero() && now.Sub(l.ago) < sayAgainAfter:
+	case agent.topic == "", !l.recorded.IsZero() && now.Sub(l.recorded) < sayAgainAfter:
 		return next, nil
 	case now.Sub(l.since) < patience:
 		next.RequeueAfter = patience - now.Sub(l.since)
@@ -82,8 +87,8 @@ func (v *Volumes) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	if err != nil {
 		return next, err
 	}
-	l.ago = now
-	v.leaving[pv.UID] = l
+	l.recorded = now
+	v.leaving[pv.Name] = l
 	if node == nil {
 		return next, nil
 	}

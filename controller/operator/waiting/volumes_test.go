@@ -58,7 +58,7 @@ func TestVolumes(t *testing.T) {
 			cache := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithRuntimeObjects(append(s.objects(), runtime.Object(pv))...).Build()
 			recorder := newRecorder(t, live)
 			defer recorder.Close()
-			v := &Volumes{leaving: map[types.UID]leaving{}, Reconciler: &Reconciler{Namespace: "agents", Cache: installedtest.Cached(cache), Live: live, Events: recorder,
+			v := &Volumes{leaving: map[string]leaving{}, Reconciler: &Reconciler{Namespace: "agents", Cache: installedtest.Cached(cache), Live: live, Events: recorder,
 				Installed: installedtest.Beside(s.other)}}
 			for end := time.Now().Add(sayAgainAfter / 2); time.Now().Before(end); {
 				next, err := v.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: pv.Name}})
@@ -72,6 +72,10 @@ func TestVolumes(t *testing.T) {
 			}
 			if got := messages(t, live); len(got) > 1 || (len(got) == 0) != (row.want == "") || !strings.Contains(strings.Join(got, "\n"), row.want) {
 				t.Errorf("%s: events %q, want %q", name, got, row.want)
+			}
+			v.Cache = installedtest.Cached(fake.NewClientBuilder().WithScheme(scheme.Scheme).Build())
+			if _, err := v.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: pv.Name}}); err != nil || len(v.leaving) > 0 {
+				t.Errorf("%s: %v, remembered of a PV that is gone: %v", name, err, v.leaving)
 			}
 			nodes := 0
 			for _, a := range live.Actions() {
