@@ -139,7 +139,7 @@ func (a Applier) Delete(ctx context.Context, have *unstructured.Unstructured) er
 	err := a.client.Delete(ctx, have, client.Preconditions{UID: new(have.GetUID())},
 		client.PropagationPolicy(metav1.DeletePropagationForeground))
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("replace %s %s: %w", have.GetKind(), have.GetName(), err)
+		return fmt.Errorf("delete %s %s: %w", have.GetKind(), have.GetName(), err)
 	}
 	return nil
 }
