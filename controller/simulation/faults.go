@@ -122,6 +122,13 @@ func (f *faults) end() {
 	maps.DeleteFunc(f.hooks, func(_ string, h hook) bool { return !h.lasts })
 }
 
+// hooked reports whether webhooks change or refuse writes.
+func (f *faults) hooked() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.hooks) > 0
+}
+
 // clock is that of the API server.
 func (f *faults) clock() time.Time {
 	f.mu.Lock()

@@ -33,6 +33,8 @@ type judge struct {
 	gone   map[string]string                   // by class: what it asks for if a node is gone
 	backup map[string]*corev1.PersistentVolume // by claim: its first PV, as a backup has it
 	looked time.Time                           // when it last looked for what pools keep
+	made   map[types.UID]time.Time             // claims: when each was first seen
+	ended  map[types.UID]time.Time             // those that are gone
 	older  bool                                // etcd was restored from a backup
 	tenant types.UID                           // the namespace of the claims; one that is made again is another tenant's
 }
@@ -59,6 +61,8 @@ type volume struct {
 	edited          bool      // people or tools changed what the product wrote on its PV
 	foreign         bool      // its PV was made in another cluster
 	tenant          types.UID // the namespace of its claim
+	fill            string    // what its pod wrote beside the mark; "" if nothing
+	fillAt          time.Time
 }
 
 // Violation is a rule that was broken.
@@ -69,7 +73,8 @@ type Violation struct {
 }
 
 func newJudge(w *World) *judge {
-	return &judge{world: w, grace: grace, pvs: map[string]*volume{}, wake: make(chan struct{}), wrote: make(chan struct{}), backup: map[string]*corev1.PersistentVolume{}, gone: map[string]string{}}
+	return &judge{world: w, grace: grace, pvs: map[string]*volume{}, wake: make(chan struct{}), wrote: make(chan struct{}), backup: map[string]*corev1.PersistentVolume{}, gone: map[string]string{},
+		made: map[types.UID]time.Time{}, ended: map[types.UID]time.Time{}}
 }
 
 // blame records a violation. The format is its kind.
@@ -119,6 +124,7 @@ func (j *judge) seen(x apiserver.Write) {
 	case "persistentvolumes":
 		j.seenPV(x)
 	case "persistentvolumeclaims":
+		j.lives(x)
 		if x.Verb == "delete" && isOperator(x.Who) {
 			for _, v := range j.volumes {
 				if v.claim == types.UID(field(x.Old, "metadata", "uid")) {

@@ -57,7 +57,7 @@ func (w *World) startAgent(n *node) {
 	p := &process{who: fmt.Sprintf("agent/%s#%d", n.name, n.lives), done: make(chan struct{}), node: n}
 	list := fmt.Sprintf(`--datadir=[{"name":"a","path":"%[1]s/a"},{"name":"b","path":"%[1]s/b"}]`, n.base)
 	args := append([]string{"--node-name=" + n.name, "--provision=hostpath,csi", "--endpoint=unix:///simulated/csi.sock",
-		"--namespace=" + namespace, "--publish-capacity=false", list, "--pv-dir=" + n.base + "/hp"}, n.flags...)
+		"--namespace=" + namespace, "--publish-capacity=false", copyRate, list, "--pv-dir=" + n.base + "/hp"}, n.flags...)
 	must(w.runAgent(p, args))
 	n.agent, n.left = p, time.Time{}
 	w.makePod(n)

@@ -177,6 +177,7 @@ func (w *World) end() {
 		w.sleep(2 * time.Hour) // events went with etcd, and a process repeats its own only then
 	}
 	w.afterFaults()
+	w.afterCopies()
 	w.raw.offered()
 	if i := w.inst.Load(); i != nil {
 		i.afterFaults()
@@ -195,7 +196,7 @@ func (j *judge) failed() bool {
 }
 
 func harmless(v Violation) bool {
-	return slices.Contains([]string{"BUSY", "SILENT", "STUCK", "ADVICE", "TAKEN", "ROLLOUT"}, v.Rule)
+	return slices.Contains([]string{"BUSY", "COPIED", "SILENT", "STUCK", "ADVICE", "TAKEN", "ROLLOUT"}, v.Rule)
 }
 
 // causes leaves out what is broken after a known defect whose breach leads to others.

@@ -57,6 +57,24 @@ func TestWords(t *testing.T) {
 			"delete claim c1; wait 5m; claim copy c3 c2 node-01; wait 5m"},
 		"the original of a copy is made again under its name": {words: "claim c1 node-01 a-keep 1Mi; wait 1m; claim copy c2 c1 node-01; delete claim c1; " +
 			"claim again c1; wait 10m"},
+		"a copy of a claim whose name another had before, and whose PV is kept": {words: "claim c1 node-01 a-keep 1Mi; wait 1m; policy c1 Retain; " +
+			"wait 1m; delete claim c1; wait 1m; claim again c1; wait 1m; claim copy c2 c1 node-01; wait 5m"},
+		"the original is deleted and made again while its copy is made": {words: "claim c1 node-01 a-keep 1Mi; wait 5m; claim fill c1; " +
+			"claim copy c2 c1 node-02; wait 30s; delete claim c1; claim again c1; wait 10m"},
+		"an agent ends while it makes a copy": {words: "claim c1 node-01 a-keep 1Mi; wait 1m; claim fill c1; claim copy c2 c1 node-01; wait 25s; " +
+			"agent end node-01; wait 1m; agent start node-01; wait 10m"},
+		"an agent is killed while it makes a copy": {words: "claim c1 node-01 a-keep 1Mi; wait 1m; claim fill c1; claim copy c2 c1 node-01; wait 5s; " +
+			"agent kill before step node-01 4; wait 10m"},
+		"the original grows while no agent makes its copy": {words: "claim c1 node-01 a-keep 1Mi; wait 1m; claim fill c1; claim copy c2 c1 node-01; " +
+			"wait 20s; agent end node-01; grow claim c1 2Mi; agent start node-01; wait 10m"},
+		"the original is given to another claim while its copy is made": {words: "claim c1 node-01 a-keep 1Mi; wait 1m; policy c1 Retain; claim fill c1; " +
+			"claim copy c2 c1 node-01; wait 15s; delete claim c1; wait 1s; give pv c1 c3; wait 3m; claim c1 node-01 a-keep 1Mi; wait 10m"},
+		"the original of a copy is deleted once that is made": {words: "claim c1 node-01 a-keep 1Mi; wait 5m; claim copy c2 c1 node-01; wait 5m; " +
+			"delete claim c1; wait 10m"},
+		"a copy of a copy": {words: "claim c1 node-01 a-keep 1Mi; wait 1m; claim copy c2 c1 node-01; wait 1m; claim copy c3 c2 node-01; wait 10m"},
+		"a copy whose claim is deleted while it is made": {words: "claim c1 node-01 a-keep 1Mi; wait 1m; claim fill c1; claim copy c2 c1 node-01; wait 20s; " +
+			"delete claim c2; wait 10m"},
+		"a webhook refuses the PV of a copy for good": {words: "claim c1 node-01 a-keep 1Mi; wait 1m; webhook refuses csi; claim copy c2 c1 node-01; wait 10m"},
 		"a PV that is refused is set to Retain": {words: "agent restart node-01 --orphans=delete --orphan-grace=10m; claim c1 node-01 hp 1Mi; wait 1m; " +
 			"pv names c1 node-02; policy c1 Retain; delete claim c1; delete pv c1; wait 1h"},
 		"a deletion that is not decided, and Retain": {words: "claim c1 node-01 a-keep 1Mi; wait 1m; deletion stops c1; wait 3h"},
