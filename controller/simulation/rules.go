@@ -195,7 +195,8 @@ func (j *judge) due(c *corev1.PersistentVolumeClaim) {
 	defer j.mu.Unlock()
 	if v := j.pvs[pv.Name]; v != nil && !v.handed && !v.edited && !v.bound.IsZero() && time.Since(v.bound) > minutes {
 		n := j.world.node(v.node)
-		if n != nil && n.agent != nil && time.Since(n.agent.began) > minutes && len(n.away) == 0 && !n.renamed && n.second == nil {
+		seen := n != nil && n.absent.IsZero() && time.Since(n.back) > minutes // an agent without its Node binds nothing
+		if seen && n.agent != nil && time.Since(n.agent.began) > minutes && len(n.away) == 0 && !n.renamed && n.second == nil {
 			v.pv = pv.UID
 		}
 	}

@@ -57,6 +57,8 @@ func TestWords(t *testing.T) {
 			"delete claim c1; wait 5m; claim copy c3 c2 node-01; wait 5m"},
 		"the original of a copy is made again under its name": {words: "claim c1 node-01 a-keep 1Mi; wait 1m; claim copy c2 c1 node-01; delete claim c1; " +
 			"claim again c1; wait 10m"},
+		"a PV of a former provisioner that was deleted while the Node was gone": {words: "node vanish node-01; take over c7 node-01 8Mi; wait 5m30s; " +
+			"delete claim c7"},
 		"a copy of a claim whose name another had before, and whose PV is kept": {words: "claim c1 node-01 a-keep 1Mi; wait 1m; policy c1 Retain; " +
 			"wait 1m; delete claim c1; wait 1m; claim again c1; wait 1m; claim copy c2 c1 node-01; wait 5m"},
 		"the original is deleted and made again while its copy is made": {words: "claim c1 node-01 a-keep 1Mi; wait 5m; claim fill c1; " +
