@@ -206,6 +206,8 @@ func TestDiskCloneSnapshotLeavesOut(t *testing.T) {
 	sameContent(t, c.Path+"/data", []byte("of v"))
 	if j := <-ended; !strings.Contains(j.LeftOut, "in/mounted") || !strings.Contains(j.LeftOut, "flags i and a") {
 		t.Errorf("left out: %q", j.LeftOut)
+	} else if r := onDisk(t, p, c.Name); r.LeftOut != j.LeftOut || r.QuotaID == 0 {
+		t.Errorf("recorded %q, quota %d; want %q", r.LeftOut, r.QuotaID, j.LeftOut)
 	}
 	ok(t, os.WriteFile(c.Path+"/more", nil, 0o600))
 }
