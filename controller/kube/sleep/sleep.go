@@ -1,5 +1,5 @@
 // Package sleep lets a goroutine of a controller wait for a duration, a signal or its turn, or for the
-// end of its context if that is earlier.
+// end of its context if that is earlier. It also measures how long a process did not run.
 package sleep
 
 import (
@@ -60,3 +60,9 @@ func (t Turn) Take(ctx context.Context) bool {
 
 // Release gives the turn to the next goroutine that waits for it.
 func (t Turn) Release() { <-t }
+
+// Elapsed returns the time between two readings by the clock that saw more of it. The monotonic one
+// stands still while the machine is suspended; the other one can be set.
+func Elapsed(before, after time.Time) time.Duration {
+	return max(after.Sub(before), after.Round(0).Sub(before.Round(0)).Abs())
+}

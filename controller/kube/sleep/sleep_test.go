@@ -61,3 +61,15 @@ func TestDoubled(t *testing.T) {
 		}
 	}
 }
+
+// The longer time counts. The second reading without a monotonic one is that of a machine that was suspended, or
+// whose clock was set.
+func TestElapsed(t *testing.T) {
+	now := time.Now()
+	for after, want := range map[time.Time]time.Duration{now: 0, now.Add(time.Minute): time.Minute,
+		now.Round(0).Add(time.Hour): time.Hour, now.Round(0).Add(-time.Hour): time.Hour} {
+		if got := sleep.Elapsed(now, after); got != want {
+			t.Errorf("%v after %v: %v, want %v", after, now, got, want)
+		}
+	}
+}

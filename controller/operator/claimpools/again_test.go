@@ -3,7 +3,9 @@ package claimpools
 import (
 	"context"
 	"testing"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -69,6 +71,50 @@ func TestPodThatComesBack(t *testing.T) {
 		}
 		if c.wantReplicas("n1", -1); made != 1 {
 			t.Errorf("unmounted %t: %d Jobs unmounted it after the pod had come back", unmounted, made)
+		}
+	}
+}
+
+// An operator that stood still after it had read what uses a disk, by whichever of its clocks, or whose last
+// request before the unmount took long, reads that again before a Job unmounts the disk.
+func TestUsesAreReadAgainAfterAStop(t *testing.T) {
+	for name, late := range map[string]func(time.Time) time.Time{
+		"a slow request":      func(now time.Time) time.Time { return now.Add(time.Minute) },
+		"a suspended machine": func(now time.Time) time.Time { return now.Round(0).Add(time.Minute) },
+	} {
+		c := objectsOf(t, nodeNamed("n1", corev1.ConditionTrue))
+		gone := objects.Desired{Settled: true}
+		c.pass(poolP())
+		c.runs()
+		c.pass(gone) // to no pods
+		c.runs()
+		jobs := func() int {
+			var all batchv1.JobList
+			if err := c.List(t.Context(), &all); err != nil {
+				t.Fatal(err)
+			}
+			return len(all.Items)
+		}
+		stopped := false
+		c.k.Now = func() time.Time {
+			if stopped {
+				return late(time.Now())
+			}
+			return time.Now()
+		}
+		c.k.Live = interceptor.NewClient(c.Client.(client.WithWatch), interceptor.Funcs{
+			List: func(ctx context.Context, to client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				_, last := list.(*appsv1.DeploymentList)
+				stopped = stopped || last
+				return to.List(ctx, list, opts...)
+			}})
+		c.pass(gone)
+		if n := jobs(); n > 0 || !stopped {
+			t.Errorf("%s: stopped %t, %d Jobs unmount by what was read before", name, stopped, n)
+		}
+		c.k.Live, c.k.Now = c.Client, time.Now
+		if c.pass(gone); jobs() != 1 {
+			t.Errorf("%s: %d Jobs later", name, jobs())
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
+	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 )
 
 // longestStop is for how long the process may stand still before what it knew counts for nothing: the
@@ -32,7 +33,7 @@ type pulse struct {
 func (p *pulse) beat(now time.Time) (resumed time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.last.IsZero() && between(p.last, now) > longestStop {
+	if !p.last.IsZero() && sleep.Elapsed(p.last, now) > longestStop {
 		p.resumed = now
 	}
 	p.last = now
@@ -52,12 +53,6 @@ func (p *pulse) run(ctx context.Context) error {
 	}
 }
 
-// between returns the time between two readings by the clock that saw more of it. The monotonic one stands
-// still while the machine is suspended; the other one can be set.
-func between(before, after time.Time) time.Duration {
-	return max(after.Sub(before), after.Round(0).Sub(before.Round(0)).Abs())
-}
-
 // ifGone has write send what gives a volume up, with the facts, if the volume is still lost in the same
 // way. Nothing that takes time may lie between the last look at the node and that request, which fails
 // if it is not sent soon.
@@ -69,7 +64,7 @@ func (r *Reconciler) ifGone(ctx context.Context, s step, write func(context.Cont
 	}
 	ctx, cancel := context.WithDeadline(ctx, read.Add(fresh))
 	defer cancel()
-	if between(read, time.Now()) > fresh {
+	if sleep.Elapsed(read, time.Now()) > fresh {
 		return errStale
 	}
 	return write(ctx, f)

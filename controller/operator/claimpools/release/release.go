@@ -16,6 +16,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools/objects"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
@@ -176,11 +177,13 @@ func (p *Pass) unmount(ctx context.Context, h Retired, node *corev1.Node, job *b
 		return h.place() + ": the node is not ready", nil
 	}
 	switch {
-	case job == nil && p.Now().Sub(p.snapshot.at) > fresh:
-		return h.place() + ": what uses it is read again", nil
 	case job == nil:
 		if there, err := p.exists(ctx, h); err != nil || !there {
 			return h.place() + ": its Deployment is gone or has a pod again", err
+		}
+		// last: the request before may take long, and the process may stand still at any time
+		if sleep.Elapsed(p.snapshot.at, p.Now()) > fresh {
+			return h.place() + ": what uses it is read again", nil
 		}
 		err := p.Client.Create(ctx, p.Unmounter(p.Resource, h.Deployment, p.RecordOf(h.Deployment)))
 		if err != nil && !apierrors.IsAlreadyExists(err) {
