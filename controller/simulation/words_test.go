@@ -73,6 +73,8 @@ func TestWords(t *testing.T) {
 			"claim copy c2 c1 node-01; wait 15s; delete claim c1; wait 1s; give pv c1 c3; wait 3m; claim c1 node-01 a-keep 1Mi; wait 10m"},
 		"the original of a copy is deleted once that is made": {words: "claim c1 node-01 a-keep 1Mi; wait 5m; claim copy c2 c1 node-01; wait 5m; " +
 			"delete claim c1; wait 10m"},
+		"a copy that is larger than any disk": {words: "claim c2 node-01 b-keep 1Mi; claim copy c5 c2 node-01; wait 1s; grow claim c5 1Pi; " +
+			"claim copy c6 c5 node-01"},
 		"a copy of a copy": {words: "claim c1 node-01 a-keep 1Mi; wait 1m; claim copy c2 c1 node-01; wait 1m; claim copy c3 c2 node-01; wait 10m"},
 		"a copy whose claim is deleted while it is made": {words: "claim c1 node-01 a-keep 1Mi; wait 1m; claim fill c1; claim copy c2 c1 node-01; wait 20s; " +
 			"delete claim c2; wait 10m"},
