@@ -34,6 +34,29 @@ func leads(t *testing.T, known map[string]map[string]bool, page, anchor string) 
 	return ""
 }
 
+// A part that a page names in words, as "*Part* in [page.md](page.md)", is a heading of that page or
+// begins one.
+func TestNamedPartsAreThere(t *testing.T) {
+	named, found := regexp.MustCompile(`\*([A-Z][^*]*)\*\s+in\s+\[[^]]*\]\(([^)#: ]+\.md)`), 0
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
+			found++
+			part, to := strings.Join(strings.Fields(m[1]), " "), filepath.Join(filepath.Dir(page), m[2])
+			other, err := os.ReadFile(to)
+			if err != nil || !regexp.MustCompile(`(?m)^#+ `+regexp.QuoteMeta(part)).Match(other) {
+				t.Errorf("%s names the part %q of %s, which has no such heading (%v)", page, part, to, err)
+			}
+		}
+	}
+	if found < 5 {
+		t.Errorf("found %d named parts", found)
+	}
+}
+
 // Every part of a page that a link, a message, an event, the chart or a rule names is there.
 func TestAnchorsLeadSomewhere(t *testing.T) {
 	known := map[string]map[string]bool{}
