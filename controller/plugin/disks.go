@@ -57,8 +57,11 @@ func (s *session) disks(ctx context.Context) error {
 		}
 	}
 	l.Missing = diskless(nodes, found, listed)
-	p := printed{none: "there are no agents of raw disks, and no PVs of theirs: docs/raw-disks.md says how to offer disks",
-		table: diskTable(l.Items)}
+	none := "there are no agents of raw disks, and no PVs of theirs"
+	if len(found.Items) > 0 {
+		none = "the agents of raw disks found no disk, and there are no PVs of theirs"
+	}
+	p := printed{none: none + ": docs/raw-disks.md says how to offer disks", table: diskTable(l.Items)}
 	for _, d := range l.Items {
 		if d.PV != "" {
 			p.names = append(p.names, "persistentvolume/"+d.PV)
