@@ -51,8 +51,9 @@ func (n *Node) Text() string {
 	return strings.Join(all, "; ")
 }
 
-// judgeAll judges the node of that name, or all if it is "".
+// judgeAll judges the node of that name, or all if it is "", in place of those that were judged before.
 func (e *explanation) judgeAll(name string) {
+	e.answer.Nodes = nil
 	for i := range e.Nodes.Items {
 		n := &e.Nodes.Items[i]
 		if name == "" && n.Labels[corev1.LabelOSStable] != "windows" || n.Name == name {

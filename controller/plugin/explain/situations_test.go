@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -541,6 +542,11 @@ func TestSituations(t *testing.T) {
 
 func agree(t *testing.T, row *situation, answer *Answer) {
 	t.Helper()
+	for i, n := range answer.Nodes {
+		if slices.ContainsFunc(answer.Nodes[:i], func(o Node) bool { return o.Name == n.Name }) {
+			t.Errorf("node %s is listed twice", n.Name)
+		}
+	}
 	got, causes := text(*answer), 0
 	for i, f := range answer.Findings {
 		switch {
