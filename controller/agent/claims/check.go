@@ -162,7 +162,7 @@ const (
 	topicChosenMissing = "chosen node missing"
 	topicPVMissing     = "pv missing"
 	topicIgnored       = "ignored"
-	topicSource        = "source"
+	topicSource        = "no source"
 )
 
 // chosenMissing returns the topic and the message of the event about a claim for which the

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 )
 
@@ -20,10 +21,11 @@ func (r *unservedRecorder) checkSource(ctx context.Context, p *pendingClaim) ans
 	case why == "":
 		return answer{true, existsFor}
 	}
-	if !r.events.Exists(ctx, p.ref, topicSource) {
-		r.warn(ctx, p, topicSource, why)
+	topic := events.Worded(topicSource, why) // the source may change, and the message with it
+	if !r.events.Exists(ctx, p.ref, topic) {
+		r.warn(ctx, p, topic, why)
 	}
-	return answer{true, existsFor} // the source may change, and the message with it
+	return answer{true, existsFor}
 }
 
 // uncopied returns why no agent copies the source of the claim, "" if that of the source's node does.

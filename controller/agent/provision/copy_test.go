@@ -321,3 +321,14 @@ func TestCopyBeginsAnew(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// The source is gone first, and in use once it was brought back: the claim has both events, each once.
+func TestReasonsAboutASourceFollowIt(t *testing.T) {
+	c := newCopyTest(t, "csi-now", false)
+	for _, message := range []string{"the source is gone", "the source has 1 reader", "the source is gone", "the source has 2 reader"} {
+		c.refuse(t.Context(), c.o.PVC, sourceRefused("%s", message))
+	}
+	if got := c.events(); strings.Count(got, "is gone") != 1 || strings.Count(got, "reader") != 1 {
+		t.Errorf("events %q", got)
+	}
+}

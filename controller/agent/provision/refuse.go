@@ -35,7 +35,7 @@ const (
 
 // refusal is why a claim cannot be served here.
 type refusal struct {
-	reason  string // one event is recorded for each
+	reason  string
 	message string
 	// steady is the message without numbers that change all the time, "" if it has
 	// none. The library records an event for each round with the scheduler, and
@@ -48,6 +48,15 @@ type refusal struct {
 	silent bool
 	// conflict is set if the name is taken, perhaps by a volume of the claim that does not fit.
 	conflict bool
+}
+
+// topic returns the topic of the event: one for each reason, but one for each text about a source, which
+// may be gone first, then in use, and then on a disk that shares no blocks.
+func (r *refusal) topic() string {
+	if r.reason == refusedSource {
+		return events.Worded(r.reason, r.message)
+	}
+	return r.reason
 }
 
 // why returns what decides whether the claim goes back to the scheduler. If another agent of this
@@ -161,7 +170,7 @@ func (c *Controller) noSpace(pool *volume.Pool, e *fault.SpaceError, exact strin
 func (c *Controller) refuse(ctx context.Context, claim *corev1.PersistentVolumeClaim, r *refusal) {
 	if !r.silent {
 		c.refusals.WithLabelValues(r.reason).Inc()
-		c.Events.Warn(ctx, events.Claim(claim), r.reason, events.ProvisioningFailed, r.message)
+		c.Events.Warn(ctx, events.Claim(claim), r.topic(), events.ProvisioningFailed, r.message)
 	}
 	if r.temporary {
 		c.Claims.RetryLater(claim.UID)

@@ -187,7 +187,7 @@ func (p *PVs) warnUnserved(ctx context.Context, pv *corev1.PersistentVolume) {
 	if v, err := pool.Get(directory); err != nil || v.PV != pv.Name || v.Migrating() != nil {
 		return
 	}
-	p.Events.Warn(ctx, events.PV(pv), "unserved", events.VolumeRefused, fmt.Sprintf(
+	p.Events.Warn(ctx, events.PV(pv), "unserved PV", events.VolumeRefused, fmt.Sprintf(
 		"node %s serves the PVs of provisioner %s no more: pods can use this volume, but it neither grows nor is deleted; %s",
 		p.Node.Name(), by, remedy))
 }

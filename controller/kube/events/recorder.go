@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -91,6 +92,18 @@ func (r *Recorder) once(ctx context.Context, kind string, obj corev1.ObjectRefer
 		r.release(name)
 		log.Error(err, "Cannot record an event", "event", name, "message", message)
 	}
+}
+
+// Worded returns the topic of one message among those that a topic has, for events whose cause may
+// change while the former one is still true: each text is recorded then. Messages that differ only in
+// their digits have the same topic.
+func Worded(topic, message string) string {
+	return topic + " " + strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return -1
+		}
+		return r
+	}, message)
 }
 
 // Exists reports whether the API server has an event of that object and topic, of
