@@ -109,7 +109,7 @@ func (r *reader) maintenanceMove() {
 	old := r.Bound(claimNamed(r.Scene, "data-ledger-0"))
 	r.run("old=")
 	r.run("kubectl patch pv $old")
-	if policy := r.run("kubectl -n NAMESPACE get statefulset"); policy != "Retain" {
+	if policy := r.run("kubectl -n NAMESPACE get statefulset"); policy != "Retain\n" {
 		r.Errorf("scaling would delete claims: %q", policy)
 	}
 	r.run("kubectl -n NAMESPACE scale")
