@@ -63,7 +63,7 @@ const (
 	expiryMetric = "kubevirt_hpp_certificate_expiry_timestamp_seconds"
 
 	turnOnQuotas = "turn quotas on: XFS with the mount option prjquota; ext4 with tune2fs -O project,quota and " +
-		"prjquota; the agent needs SYS_ADMIN, as with manifests/examples/legacy-quotas"
+		"prjquota; agents of hostPath claims alone also need manifests/examples/legacy-quotas"
 )
 
 // quotas finds pools that hold no volume to its size.
