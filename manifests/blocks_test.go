@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/yaml"
@@ -17,7 +18,7 @@ func TestBlocksOfInstall(t *testing.T) {
 	text := page(t, "docs/install.md")
 	image := one[*kustomization](t, "image/kustomization.yaml").Images[0]
 	all := blocks(text, "yaml")
-	if len(all) != 3 {
+	if len(all) != 4 {
 		t.Fatalf("%d blocks", len(all))
 	}
 	var k kustomization
@@ -35,9 +36,22 @@ func TestBlocksOfInstall(t *testing.T) {
 	if err := yaml.UnmarshalStrict([]byte(all[1]), &k); err != nil || len(k.Patches) != 1 {
 		t.Errorf("%v: %+v", err, k)
 	}
+	// A variable of the agents, whose container is the first one in each form.
+	k = kustomization{}
+	if err := yaml.UnmarshalStrict([]byte(all[2]), &k); err != nil || len(k.Patches) != 1 || !strings.Contains(all[2], "/containers/0/env/-") {
+		t.Errorf("%v: %+v", err, k)
+	}
+	for _, form := range []string{"legacy", "csi", "csi-sidecars", "single-node"} {
+		for id, o := range rendered(t, form) {
+			set, is := o.(*appsv1.DaemonSet)
+			if is && (set.Spec.Template.Spec.Containers[0].Name != "hostpath-provisioner" || len(set.Spec.Template.Spec.Containers[0].Env) == 0) {
+				t.Errorf("%s: %s: the first container is not the agent with its variables", form, id)
+			}
+		}
+	}
 	// What deletes an overlay of a user's own, in a directory beside it and beside the checkout.
 	k = kustomization{}
-	if err := yaml.UnmarshalStrict([]byte(all[2]), &k); err != nil || len(k.Resources) != 1 || len(k.Components) != 1 {
+	if err := yaml.UnmarshalStrict([]byte(all[3]), &k); err != nil || len(k.Resources) != 1 || len(k.Components) != 1 {
 		t.Fatalf("%v: %+v", err, k)
 	}
 	component := path.Clean(strings.TrimPrefix(k.Components[0], "../hostpath-provisioner/manifests/"))

@@ -153,7 +153,7 @@ func (w *World) copyable(c *corev1.PersistentVolumeClaim, claims []corev1.Persis
 	source := &claims[at]
 	pv, err := w.god.CoreV1().PersistentVolumes().Get(ctx, source.Spec.VolumeName, metav1.GetOptions{})
 	if err != nil || source.DeletionTimestamp != nil || source.Status.Phase != corev1.ClaimBound || contract.Bytes(source) > contract.Bytes(c) ||
-		contract.Bytes(c) >= noDisk.Value() ||
+		contract.Bytes(c) >= contract.WholeBytes(&noDisk) ||
 		pv.DeletionTimestamp != nil || pv.Spec.CSI == nil || pv.Status.Phase != corev1.VolumeBound || contract.ClaimUID(pv) != string(source.UID) {
 		return false
 	}
