@@ -155,7 +155,7 @@ func (c *copier) try(from int, name string) (changed string, err error) {
 	if c.files = before.files; c.o.Changes == ChangesOfOneFile && before.files > 1 {
 		return "", fmt.Errorf("%w: %d", ErrManyFiles, before.files)
 	}
-	if err := sleep(c.ctx, tick); err != nil {
+	if err := sleep(c.ctx, before.unsettled(time.Now())); err != nil {
 		return "", err
 	}
 	c.most = before.entries

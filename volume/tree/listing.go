@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,7 +21,8 @@ type listing struct {
 
 	changes Changes
 	top     string
-	newest  unix.StatxTimestamp // of latest
+	changed time.Time // when the last change was, of the directory itself, too
+	newest  time.Time // of latest
 	one     inode               // the first file with data
 	buf     []byte
 }
@@ -56,7 +58,7 @@ func (l *listing) add(at int, name string, st *unix.Statx_t) error {
 		l.buf = binary.LittleEndian.AppendUint64(l.buf, uint64(st.Ctime.Sec))
 		l.buf = binary.LittleEndian.AppendUint32(l.buf, st.Ctime.Nsec)
 		l.buf = binary.LittleEndian.AppendUint64(l.buf, st.Size)
-		l.note(at, name, st.Ctime)
+		l.note(at, name, time.Unix(st.Ctime.Sec, int64(st.Ctime.Nsec)))
 	}
 	hash := sha256.Sum256(l.buf)
 	for i := range l.sum {
@@ -65,9 +67,13 @@ func (l *listing) add(at int, name string, st *unix.Statx_t) error {
 	return nil
 }
 
-// note keeps the path of the entry that changed last, for a message.
-func (l *listing) note(at int, name string, ctime unix.StatxTimestamp) {
-	if ctime.Sec < l.newest.Sec || ctime.Sec == l.newest.Sec && ctime.Nsec <= l.newest.Nsec || name == "" {
+// note keeps when the last change was, and the path of the entry below the top that changed last, for a
+// message.
+func (l *listing) note(at int, name string, ctime time.Time) {
+	if ctime.After(l.changed) {
+		l.changed = ctime
+	}
+	if !ctime.After(l.newest) || name == "" {
 		return
 	}
 	l.newest = ctime
@@ -77,4 +83,10 @@ func (l *listing) note(at int, name string, ctime unix.StatxTimestamp) {
 			l.latest = shown(strings.TrimPrefix(rest+"/"+name, "/"))
 		}
 	}
+}
+
+// unsettled returns how long a copy has to wait so that each later change gives its inode another ctime
+// than the listing has: until the last change is a tick ago, and a tick if its time has yet to come.
+func (l *listing) unsettled(now time.Time) time.Duration {
+	return min(max(tick-now.Sub(l.changed), 0), tick)
 }
