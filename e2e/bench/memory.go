@@ -60,9 +60,8 @@ func (l *lab) memory(ctx context.Context, r *report) (err error) {
 	text := fmt.Sprintf("with %d foreign volumes %s; after %d more came %s; an agent started then %s",
 		few, first, l.foreign-few, grown, started)
 	l.say("resident %s", text)
-	most := max(grown.now, started.now)
-	r.bound("memory.rss", "MiB", most, 40)
-	r.bound("memory.growth", "MiB", most-first.now, 12)
+	r.bound("memory.own", "MiB", max(grown.own, started.own), 16)
+	r.bound("memory.growth", "MiB", max(grown.now, started.now)-first.now, 12)
 	r.notes = append(r.notes, "Memory: "+text+".")
 	return nil
 }

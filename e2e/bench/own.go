@@ -18,6 +18,9 @@ const (
 	// ownSize and ownBytes are the size of each. That of other figures, 1Mi, is too much for the
 	// pools' disk with 10,000 of them.
 	ownSize, ownBytes = "256Ki", 256 << 10
+	// flatAfter is how many claims have to be created and deleted before the agent's growth is compared with
+	// its bound. It remembers the last 4,096 (claims.RememberMost), and must not grow after that.
+	flatAfter = 10_000
 )
 
 // profiled is an agent of both backends whose memory saveProfile can read.
@@ -103,7 +106,9 @@ func (l *lab) own(ctx context.Context, r *report) error {
 	text += fmt.Sprintf("; with %d volumes of its own %s; an agent started then %s", l.owned, bound, started)
 	l.say("resident %s", text)
 	r.bound("own.rss", "MiB", max(bound.now, started.now), 128)
-	r.bound("own.churn", "MiB", churned.now-half.now, 4)
+	if l.churned >= flatAfter {
+		r.bound("own.churn", "MiB", churned.now-half.now, 4)
+	}
 	r.notes = append(r.notes, "Own volumes: "+text+".")
 	return l.removeOwn(ctx, all)
 }

@@ -98,8 +98,8 @@ func (l *lab) start(ctx context.Context, s *subject, node, through string) (*run
 	l.began++
 	at := place{
 		node: node, pool: filepath.Join(l.pool, node), kubeconfig: l.env.CSIKubeconfig,
-		// These addresses are never used by outgoing connections, so the port is free.
-		address: fmt.Sprintf("127.99.%d.%d:9898", l.began/250, 1+l.began%250),
+		// Outgoing connections never use these addresses, so the port is free, also beside another run.
+		address: fmt.Sprintf("127.%d.%d.%d:9898", 100+os.Getpid()%100, l.began/250, 1+l.began%250),
 		socket:  filepath.Join(l.env.Dir, fmt.Sprintf("csi-%d.sock", l.began)),
 	}
 	if s.name != "agent" {
