@@ -23,7 +23,7 @@ type listing struct {
 	top     string
 	changed time.Time // when the last change was, of the directory itself, too
 	newest  time.Time // of latest
-	one     inode               // the first file with data
+	one     inode     // the first file with data
 	buf     []byte
 }
 
