@@ -163,7 +163,7 @@ func (p *Pool) same(c *call, r record.Record, s Spec) (there bool, err error) {
 // origin describes how a volume begins.
 func origin(s *record.Source) string {
 	if s == nil {
-		return "an empty volume"
+		return "a volume that is no copy"
 	}
 	return fmt.Sprintf("a copy of volume %s of claim %s", s.Volume, s.UID)
 }
