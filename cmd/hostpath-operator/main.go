@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"kubevirt.io/hostpath-provisioner/controller/kube/heap"
 	"kubevirt.io/hostpath-provisioner/controller/operator"
 )
 
@@ -75,5 +76,6 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	klog.InfoS("Starting the operator", "version", version, "namespace", settings.Namespace, "image", settings.Image)
+	go heap.Bound(ctx)
 	return settings.Run(ctx, config, addresses)
 }

@@ -22,6 +22,7 @@ import (
 	"syscall"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent"
+	"kubevirt.io/hostpath-provisioner/controller/kube/heap"
 )
 
 // version is set by the linker; see the Makefile.
@@ -65,6 +66,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 1 && args[0] == "--version" {
 		return printVersion(nil, out)
 	}
+	go heap.Bound(ctx)
 	return agent.Run(ctx, version, args, out)
 }
 

@@ -76,7 +76,7 @@ func (o *options) register(f *flag.FlagSet) {
 	f.IntVar(&o.idle, "idle", 0, "claims of a round, one after another (20; with --full 50)")
 	f.IntVar(&o.foreign, "foreign", 10000, "volumes of other nodes")
 	f.IntVar(&o.owned, "own", 0, "volumes of the agent's node (1000; with --full 10000)")
-	f.IntVar(&o.churned, "churn", 0, "claims that are created and deleted before (500; with --full 10000); growth is compared from 10000")
+	f.IntVar(&o.churned, "churn", 0, "claims that are created and deleted before (1000; with --full 10000); growth is compared from 10000")
 	f.IntVar(&o.files, "files", 0, "files of the big volume (100000; with --full 1000000)")
 	f.IntVar(&o.qps, "controller-manager-qps", 1000, "rate limit of the controller-manager's client, in requests a "+
 		"second; its burst is half as many more. The default of Kubernetes is 20")
@@ -125,7 +125,7 @@ func (o *options) fill(nodes string) error {
 	number(&o.idle, 20, 50)
 	number(&o.files, 100_000, 1_000_000)
 	number(&o.owned, 1000, 10_000)
-	number(&o.churned, 500, flatAfter)
+	number(&o.churned, 1000, flatAfter)
 	if nodes == "" {
 		nodes = "10,50"
 		if o.full {
