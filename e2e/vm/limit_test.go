@@ -21,6 +21,12 @@ func TestPoolLimits(t *testing.T) {
 	run(t, m, "-test.run=^TestVMLimits$")
 }
 
+// What a volume with a limit costs the disk.
+func TestBytesOfAVolume(t *testing.T) {
+	t.Parallel()
+	run(t, limits(t, "./volume"), "-test.run=^TestVMBytesOfAVolume$")
+}
+
 // The tests of volume/quota, too.
 func TestLimits(t *testing.T) {
 	t.Parallel()
