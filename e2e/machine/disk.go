@@ -11,7 +11,8 @@ import (
 )
 
 // disks are the machine's disks, in the order of /dev/vda, /dev/vdb and so on. The first has the
-// system. The last is blank, for tests of raw disks.
+// system. Those without a filesystem are blank: raw for tests of raw disks, the others for nodes
+// that are prepared.
 var disks = []struct {
 	name string
 	mkfs []string
@@ -21,6 +22,7 @@ var disks = []struct {
 	{"ext4", []string{"mkfs.ext4", "-q", "-L", "ext4", "-O", "quota", "-E", "quotatype=prjquota"}},
 	{"btrfs", []string{"mkfs.btrfs", "-q", "-L", "btrfs"}},
 	{name: "raw"},
+	{name: "plain-xfs"}, {name: "plain-ext4"}, {name: "leg-a"}, {name: "leg-b"}, {name: "luks"},
 }
 
 const diskBytes = 2 << 30 // sparse

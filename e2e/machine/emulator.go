@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/e2e/cluster"
@@ -77,6 +78,9 @@ func (m *Machine) arguments() []string {
 		"-device", "virtio-net-pci,netdev=net", "-device", "virtio-rng-pci",
 	}
 	for _, disk := range disks {
+		if slices.Contains(m.absent, disk.name) {
+			continue
+		}
 		// unsafe: a flush need not reach the real disk, for the host stays up.
 		args = append(args, "-drive", "if=none,format=raw,cache=unsafe,id="+disk.name+",file="+m.file(disk.name+".img"),
 			"-device", "virtio-blk-pci,drive="+disk.name+",serial=MY-DISKS-"+disk.name)

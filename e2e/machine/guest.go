@@ -112,6 +112,7 @@ const cniConfig = `{
 // for a container.
 const slow = `[Manager]
 DefaultTimeoutStartSec=10min
+DefaultDeviceTimeoutSec=10min
 DefaultTimeoutStopSec=20s
 `
 

@@ -11,6 +11,7 @@ systemd,systemd-sysv,dbus,udev,kmod,linux-image-cloud-amd64,openssh-server
 auditd,policycoreutils,selinux-basics,selinux-policy-default,selinux-policy-dev,selinux-policy-src,checkpolicy,m4,make
 containerd,runc,containernetworking-plugins,iptables,iproute2,conntrack,ca-certificates,procps
 e2fsprogs,xfsprogs,btrfs-progs,quota,mount,util-linux,zstd
+mdadm,cryptsetup
 EOF
 )" --skip=cleanup/reproducible "$suite" "$root"
 

@@ -35,6 +35,7 @@ type Machine struct {
 	settings settings
 	plane    *cluster.ControlPlane
 	progress *cluster.Progress
+	absent   []string // disks
 }
 
 type settings struct {
@@ -135,6 +136,11 @@ func (m *Machine) PowerCut(ctx context.Context) error {
 	}
 	return m.AwaitBoot(ctx, before)
 }
+
+// Unplug takes the named disks away from the next start on, as an administrator does while the
+// machine is off. Disks that it does not name are there again, with what they had. It does nothing
+// to a machine that runs. The names are those after "MY-DISKS-" in the serial numbers.
+func (m *Machine) Unplug(names ...string) { m.absent = names }
 
 func (m *Machine) bootID(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, perTry)

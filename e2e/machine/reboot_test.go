@@ -78,14 +78,15 @@ func boots(t *testing.T, boot func(context.Context) error) time.Time {
 	return now
 }
 
+// agentLog prints the log of this boot's agent, which writes it into a file of its own.
+const agentLog = "find /var/log/pods/" + namespace + "_*/ -name '*.log' -newermt \"$(uptime -s)\" -exec cat {} +"
+
 // withoutDisk wants an agent that says what it waits for, pods that wait, and nothing on the
 // system's disk.
 func withoutDisk(t *testing.T) {
 	t.Helper()
 	want(t, "systemctl is-failed "+diskUnit+"; systemctl is-active hostpath-provisioner.service kubelet.service; true", "failed\ninactive\nactive")
-	// The agent of this boot writes its log into a file of its own.
-	log := "find /var/log/pods/" + namespace + "_*/ -name '*.log' -newermt \"$(uptime -s)\" -exec cat {} +"
-	awaitWords(t, soon, log, "its disk must be mounted at "+disk, "")
+	awaitWords(t, soon, agentLog, "its disk must be mounted at "+disk, "")
 	awaitWords(t, soon, "cat /var/log/pods/default_boot-*/*/*.log; journalctl -b -u kubelet.service | grep 'boot-host.*hostPath type check failed'; true", "hostPath type check failed", "")
 	want(t, "ls -A "+disk, "")
 }
