@@ -3,6 +3,7 @@
 package volume_test
 
 import (
+	_ "embed"
 	"fmt"
 	"os"
 	"os/exec"
@@ -35,35 +36,13 @@ func mustShell(t *testing.T, script string, variables ...string) string {
 	return out
 }
 
-// The files of a tenant that a backup may lose: a disk image of 10 GiB with 1 MiB of data, ACLs, attributes, links, owners.
-const tenantFiles = `cd "$SOURCE"
-truncate -s 10G disk.img
-dd if=/dev/urandom of=disk.img bs=64K count=16 seek=4096 conv=notrunc status=none
-mkdir -p db/pg_wal
-echo row >db/table
-ln db/table db/hard
-ln -s table db/soft
-ln -s /etc/passwd db/outside
-mkfifo db/fifo
-chown 107:107 disk.img
-chmod 2770 db
-chown 999:998 db db/table
-chmod 640 db/table
-setfacl -m u:1234:rwx,d:u:1234:rx db
-setfacl -m u:1234:r db/table
-setfattr -n user.label -v blue db/table
-touch -d '2020-02-02 02:02:02.123456789 UTC' db/table
-sync -f .`
-
-// What must be the same after a restore.
-const describeFiles = `cd "$DIR"
-find . -mindepth 1 -printf '%P %y %m %U:%G %n %l\n' | sort
-find . -type f -size -1024k | sort | xargs stat -c '%n %y'
-getfacl -RPn . | grep -v '^# file: \.$'
-getfattr -Rd -m user . | sort
-sha256sum db/table
-dd if=disk.img bs=64K skip=4096 count=16 status=none | sha256sum
-stat -c '%n %s' disk.img`
+// tenantFiles makes the files that a backup may lose, and describeFiles prints what must be the same after a restore.
+var (
+	//go:embed testdata/tenant-files.sh
+	tenantFiles string
+	//go:embed testdata/describe-files.sh
+	describeFiles string
+)
 
 // Backups of a volume with GNU tar and with restic, from the node, restored into a new volume whose quota is in force. docs/backup.md
 // has these commands.

@@ -22,7 +22,7 @@ const Runbooks = "docs/runbooks/"
 // Elsewhere are the other pages with commands, and why TestPages does not run them.
 var Elsewhere = map[string]string{
 	"docs/autoscaling.md":   "they name nodes that an autoscaler is about to remove: TestOperator of suite has the objects",
-	"docs/backup.md":        "they need a volume's directory and restic: TestDiskBackup of volume",
+	"docs/backup.md":        "they need an image with GNU tar and restic: TestBackupInPods of nodes follows it",
 	"docs/blank-disks.md":   "they wipe disks: make demo-blank-disks",
 	"docs/claim-pools.md":   "they delete all claims of a pool: TestPoolTemplate of nodes",
 	"docs/databases.md":     "they need a database: TestDiskPostgres of volume has the drill",
@@ -75,7 +75,7 @@ type Command struct {
 // or a comment; in an indented block every other line is output.
 var programs = strings.Fields(`
 	kubectl helm oc kustomize flux argocd velero kind k3d minikube k3s ctr crictl docker podman
-	make go git for while if until cat cp mv rm ls cd mkdir sed diff jq curl sudo echo printf tee sh timeout test
+	make go git set for while if until cat cp mv rm ls cd mkdir sed diff jq curl sudo echo printf tee sh timeout test
 	dd df du sync stat truncate fallocate tar restic fio sha256sum find cmp
 	mount umount losetup findmnt lsblk blkid wipefs udevadm fsfreeze dmsetup mdadm cryptsetup systemctl journalctl
 	btrfs tune2fs xfs_quota xfs_growfs repquota chattr lsattr chown chmod setfacl getfacl setfattr getfattr
@@ -140,7 +140,7 @@ func unfinished(text string) bool {
 	if before, _, commented := strings.Cut(text, " #"); commented && strings.Count(before, "'")%2 == 0 {
 		text = before // a comment may have an apostrophe
 	}
-	return strings.HasSuffix(text, `\`) || strings.Count(text, "'")%2 == 1
+	return strings.HasSuffix(text, `\`) || strings.HasSuffix(text, "|") || strings.HasSuffix(text, "&&") || strings.Count(text, "'")%2 == 1
 }
 
 // word matches what may be a placeholder.

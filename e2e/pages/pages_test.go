@@ -60,14 +60,15 @@ func TestEveryCommandIsRun(t *testing.T) {
 
 func TestCommands(t *testing.T) {
 	const page = "Text.\n\n    kubectl get pods   # a node's\n    NAME   READY\n\n```sh\nkubectl patch pv PV \\\n  -p '{\"a\":1}'\nPOD=$(kubectl get \\\n  -o name)\n```\n\n" +
-		"```yaml\nkubectl: no\n```\n\n```sh\ncat >x <<END\na:\n  - b\nEND\n```\n\n    kubectl patch x -p '{\n    \"a\": 1}'\n\n1. A list.\n\n   ```sh\n   kubectl delete x\n   ```\n"
+		"```yaml\nkubectl: no\n```\n\n```sh\ncat >x <<END\na:\n  - b\nEND\n```\n\n    kubectl patch x -p '{\n    \"a\": 1}'\n\n1. A list.\n\n   ```sh\n   kubectl delete x\n   ```\n" +
+		"```sh\ncat a |\n  tar -x\n```\n"
 	got, err := Commands(page)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []Command{
 		{3, "kubectl get pods   # a node's"}, {7, "kubectl patch pv PV \\\n-p '{\"a\":1}'"}, {9, "POD=$(kubectl get \\\n-o name)"},
-		{18, "cat >x <<END\na:\n  - b\nEND"}, {24, "kubectl patch x -p '{\n\"a\": 1}'"}, {30, "kubectl delete x"},
+		{18, "cat >x <<END\na:\n  - b\nEND"}, {24, "kubectl patch x -p '{\n\"a\": 1}'"}, {30, "kubectl delete x"}, {33, "cat a |\ntar -x"},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
