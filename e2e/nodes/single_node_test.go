@@ -33,6 +33,7 @@ func TestSingleNode(t *testing.T) {
 	cordon(s, other, true)
 	s.Cleanup(func() { cordon(s, other, false) })
 	singleNodeDeploy(s)
+	followSingleNode(s)
 
 	claim := singleNodeClaim(s)
 	pv := s.Bound(claim)
@@ -72,6 +73,27 @@ func TestSingleNode(t *testing.T) {
 	served := s.Bound(waiting)
 	s.Delete(waiting)
 	s.Gone(served.Name)
+}
+
+// followSingleNode runs the commands of docs/single-node.md for a claim and a pod in the scene's namespace, with an image
+// that the node has.
+func followSingleNode(s *harness.Scene) {
+	s.Helper()
+	const example = "manifests/single-node/test-pod.yaml"
+	text, err := os.ReadFile(filepath.Join(root, example))
+	must(s, "read", err)
+	own := filepath.Join(s.TempDir(), "pod.yaml")
+	must(s, "write", os.WriteFile(own, publicImage.ReplaceAll(text, []byte("${1}image: "+cluster.BusyboxImage+"\n${1}imagePullPolicy: IfNotPresent")), 0o600))
+	r := follow(s, "docs/single-node.md")
+	r.replace = strings.NewReplacer("kubectl ", "kubectl -n "+s.Namespace+" ", example, own,
+		"/var/kubernetes/default-", hostPath(one, "single-node", s.Namespace+"-"))
+	for _, begins := range []string{"STORAGE=", "sed", "kubectl apply -k"} {
+		r.skip(begins, "the form has another name beside the agent of the other tests")
+	}
+	r.run("kubectl apply -f")
+	r.run("kubectl wait")
+	want(s, r.run("ls"), "SUCCESS\n")
+	r.run("kubectl delete")
 }
 
 // singleNodeClaim creates a claim as manifests/single-node/test-claim.yaml does: of the default
