@@ -42,9 +42,22 @@ func TestClone(t *testing.T) {
 			t.Errorf("copy %d is on %s and has %q; its claim has the events %v", i, p.Spec.NodeName, got, s.Events(claimNamed(s, names[i]).UID))
 		}
 	}
+	followCopies(s, source.Name, delayed)
 	// A class that binds at once needs no pod.
 	claim := cloneOf(s, source, immediate)
 	reads(s, csiPath(here, s.Bound(claim).Name, "file"), "of the source\n")
+}
+
+// followCopies makes a copy as docs/copies.md has it, and reads it in a pod.
+func followCopies(s *harness.Scene, source, class string) {
+	s.Helper()
+	r := follow(s, "docs/copies.md")
+	r.values = map[string]string{"NAMESPACE": s.Namespace, "CLASS": class, "SIZE": "10Mi", "CLAIM": source}
+	r.run("kubectl -n NAMESPACE apply")
+	r.end()
+	if got := output(s, pod{claim: "copy", script: "cat /data/file"}.run(s)); got != "of the source\n" {
+		s.Errorf("the copy of docs/copies.md has %q", got)
+	}
 }
 
 // cloneClass makes a class whose volumes may be copied byte by byte, and returns its name.

@@ -25,6 +25,7 @@ var Elsewhere = map[string]string{
 	"docs/backup.md":        "they need an image with GNU tar and restic: TestBackupInPods of nodes follows it",
 	"docs/blank-disks.md":   "they wipe disks: make demo-blank-disks",
 	"docs/claim-pools.md":   "they delete all claims of a pool: TestPoolTemplate of nodes",
+	"docs/copies.md":        "TestClone of nodes follows it: it needs a class that allows copies",
 	"docs/databases.md":     "they need a database: TestDiskPostgres of volume has the drill",
 	"docs/filesystems.md":   "they format a disk of a node: not run as a whole, as the page says; TestDiskBytesOfAVolume of volume measures",
 	"docs/from-kubevirt.md": "TestReplaceOlder of nodes runs them",
