@@ -159,7 +159,7 @@ func (c *Claims) SourceChanged(namespace, name string) {
 }
 
 // CopiesIn returns the claims of a namespace that wait for the scheduler, and for a copy of another claim's
-// volume that another node makes.
+// volume that another node makes, or left this node and have had their copy for less than 30 seconds.
 func (c *Claims) CopiesIn(namespace string) []Copy { return c.filter.copiesIn(namespace) }
 
 // prepare returns a slim copy of a local claim for the provisioner library, with the annotations

@@ -31,6 +31,7 @@ type filter struct {
 	passed map[types.UID]*corev1.PersistentVolumeClaim // as prepared
 	early  map[types.UID]struct{}                      // passed claims on which prepare wrote the provisioner
 	held   map[types.UID]heldClaim
+	left   map[types.UID]leftCopy                      // survives a new list
 	late   map[types.UID]contract.Named                // see boundHere; until an event of the claim places it
 	resend map[types.UID]*corev1.PersistentVolumeClaim // to be sent again; nil unless a held claim was read
 	wake   chan struct{}
@@ -64,7 +65,7 @@ const RememberMost = 4096
 func newFilter(from source, p *placer, l listener,
 	read func(namespace, name string) (*corev1.PersistentVolumeClaim, error)) *filter {
 	f := &filter{source: from, placer: p, listener: l, read: read, wake: make(chan struct{}, 1),
-		readLate: make(chan struct{}, 1)}
+		readLate: make(chan struct{}, 1), left: map[types.UID]leftCopy{}}
 	f.clear()
 	f.resend = map[types.UID]*corev1.PersistentVolumeClaim{}
 	return f
@@ -179,14 +180,7 @@ func (f *filter) apply(e watch.Event) (watch.Event, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before, known := f.passed[claim.UID]
-	former := f.held[claim.UID]
-	delete(f.held, claim.UID)
-	delete(f.early, claim.UID)
-	delete(f.late, claim.UID)
-	if h, possible := hold(claim); (where == unknown || where == remoteBySource) && possible {
-		h.left = former.moved(h, f.placer.node)
-		f.held[claim.UID] = h
-	}
+	f.keep(claim, where, e.Type == watch.Deleted)
 	switch {
 	case where == local:
 		e.Type = watch.Added
@@ -209,6 +203,24 @@ func (f *filter) apply(e watch.Event) (watch.Event, bool) {
 		return watch.Event{Type: watch.Deleted, Object: gone}, true
 	}
 	return e, false
+}
+
+// keep holds the claim, or ends that, and remembers a copy that left this node. The caller holds f.mu.
+func (f *filter) keep(claim *corev1.PersistentVolumeClaim, where placement, deleted bool) {
+	former := f.held[claim.UID]
+	delete(f.held, claim.UID)
+	delete(f.early, claim.UID)
+	delete(f.late, claim.UID)
+	h, possible := hold(claim)
+	h.left = former.moved(h, f.placer.node)
+	switch {
+	case deleted:
+		delete(f.left, claim.UID)
+	case (where == unknown || where == remoteBySource) && possible:
+		f.held[claim.UID] = h
+	case h.left && h.source.Name != "" && h.volume != "":
+		f.remember(claim.UID, h)
+	}
 }
 
 // retryEvents takes the claims of retry and returns their events. Only the stream

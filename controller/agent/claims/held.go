@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 )
 
 // readRetryDelay is the pause before a held claim that could not be read is read again.
@@ -125,23 +126,57 @@ func (f *filter) heldFor(meant func(heldClaim) bool) map[types.UID]heldClaim {
 	return held
 }
 
-// Copy is a claim that waits for a copy of another claim's volume, which another node makes.
+// leftFor is how long copiesIn returns a copy that left this node after it was bound. The empty claims of its
+// pod may be placed only then: the copy of a small volume takes less time than the scheduler's next write.
+var leftFor = timing.Scaled(30 * time.Second)
+
+// leftCopy is a copy that left this node and was bound to the PV of another one at that time.
+type leftCopy struct {
+	heldClaim
+	at time.Time
+}
+
+// remember keeps a copy that left this node. The caller holds f.mu.
+func (f *filter) remember(uid types.UID, h heldClaim) {
+	now := time.Now()
+	maps.DeleteFunc(f.left, func(_ types.UID, l leftCopy) bool { return now.Sub(l.at) > leftFor })
+	if len(f.left) < RememberMost {
+		f.left[uid] = leftCopy{h, now}
+	}
+}
+
+// leftIn returns the copies of a namespace that left this node and are bound.
+func (f *filter) leftIn(namespace string) (all []Copy) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for uid, l := range f.left {
+		if l.namespace == namespace && time.Since(l.at) <= leftFor {
+			all = append(all, Copy{UID: uid, Node: l.chosen, Left: true, Bound: true})
+		}
+	}
+	return all
+}
+
+// Copy is a claim with a copy of another claim's volume, which another node makes.
 type Copy struct {
 	UID types.UID
 	// Node is the node that the claim names, "" if the scheduler has yet to choose one.
 	Node string
 	// Left is true if it named this node before.
 	Left bool
+	// Bound is true if it has its PV. Only copies that left this node are reported then, for leftFor.
+	Bound bool
 }
 
-// copiesIn returns the held claims of a namespace that wait for a copy, and for the scheduler.
+// copiesIn returns the held claims of a namespace that wait for a copy, and for the scheduler, and those that
+// left this node and were bound in the last leftFor.
 func (f *filter) copiesIn(namespace string) (all []Copy) {
 	for uid, h := range f.heldFor(func(h heldClaim) bool { return h.namespace == namespace && h.source.Name != "" }) {
 		if c := f.placer.class(h.class); c != nil && contract.Delayed(c) && f.placer.place(h.claim(uid)) == remoteBySource {
-			all = append(all, Copy{uid, h.chosen, h.left})
+			all = append(all, Copy{UID: uid, Node: h.chosen, Left: h.left})
 		}
 	}
-	return all
+	return append(all, f.leftIn(namespace)...)
 }
 
 // moved reports whether a held claim that named the node, or had left it, names another one now.

@@ -134,6 +134,50 @@ func TestCopiesIn(t *testing.T) {
 	}
 }
 
+// A copy that left this node may be bound before the empty claim of its pod is placed.
+func TestCopyThatLeftAndIsBound(t *testing.T) {
+	const chosen = contract.AnnSelectedNode
+	bound := Copy{UID: "a", Node: "node-02", Left: true, Bound: true}
+	for what, row := range map[string]struct {
+		before []string // the nodes that it named, one after the other
+		want   []Copy
+	}{
+		"named this node":         {[]string{"node-01"}, []Copy{bound}},
+		"moved, and then is":      {[]string{"node-01", "node-02"}, []Copy{bound}},
+		"never named this node":   {[]string{"node-02"}, nil},
+		"not known when it moved": {nil, nil},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFilterTest(t)
+				modified := func(volume, node string) {
+					f.apply(watch.Event{Type: watch.Modified, Object: copyOf("data", "a", "csi", volume, chosen, node)})
+				}
+				for _, node := range row.before {
+					modified("", node)
+				}
+				for range 2 { // an event after it was bound changes nothing
+					modified("pv-there", "node-02")
+					if got := f.copiesIn("default"); !slices.Equal(got, row.want) {
+						t.Errorf("bound: %+v, want %+v", got, row.want)
+					}
+				}
+				f.reset() // the claims are listed again
+				if got := f.copiesIn("default"); !slices.Equal(got, row.want) {
+					t.Errorf("listed again: %+v, want %+v", got, row.want)
+				}
+				if got := f.copiesIn("other"); len(got) > 0 {
+					t.Errorf("in another namespace: %+v", got)
+				}
+				time.Sleep(leftFor + time.Second)
+				if got := f.copiesIn("default"); len(got) > 0 {
+					t.Errorf("later: %+v", got)
+				}
+			})
+		})
+	}
+}
+
 // A copy that no agent makes gets one event that says why.
 func TestSourcesThatNoAgentCopies(t *testing.T) {
 	bound := func(name, volume string) *corev1.PersistentVolumeClaim {

@@ -93,6 +93,8 @@ type empties struct {
 type beside struct {
 	since  time.Time
 	copies map[types.UID]bool // that had no node or this one
+	shown  map[types.UID]bool // that were bound when judge last named a node
+	bound  map[types.UID]bool // shown when the claim was given back: the scheduler knows their nodes
 	given  int
 }
 
@@ -113,9 +115,12 @@ func (e *empties) judge(claim types.UID, node string, all []claims.Copy, now tim
 	b, near := e.of(claim), false
 	for _, one := range all {
 		switch {
+		case b.bound[one.UID]:
 		case one.Node == "" || one.Node == node:
 			b.copies[one.UID], near = true, true
 		case (one.Left || b.copies[one.UID]) && b.given < mostGivenBack:
+			b.shown = boundOf(all)
+			e.seen.Add(claim, b)
 			return 0, one.Node
 		}
 	}
@@ -134,5 +139,16 @@ func (e *empties) gaveBack(claim types.UID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	b := e.of(claim)
-	e.seen.Add(claim, beside{copies: map[types.UID]bool{}, given: b.given + 1})
+	e.seen.Add(claim, beside{copies: map[types.UID]bool{}, bound: b.shown, given: b.given + 1})
+}
+
+// boundOf returns the copies that are bound.
+func boundOf(all []claims.Copy) map[types.UID]bool {
+	bound := map[types.UID]bool{}
+	for _, one := range all {
+		if one.Bound {
+			bound[one.UID] = true
+		}
+	}
+	return bound
 }

@@ -23,6 +23,7 @@ func TestEmptyBesideACopy(t *testing.T) {
 		moved  string
 	}
 	none, here, there, left := claims.Copy{UID: "s"}, claims.Copy{UID: "s", Node: "node-01"}, claims.Copy{UID: "s", Node: "node-02"}, claims.Copy{UID: "s", Node: "node-02", Left: true}
+	bound := claims.Copy{UID: "b", Node: "node-02", Left: true, Bound: true}
 	for what, looks := range map[string][]look{
 		"no copy":                  {{0, nil, 0, ""}},
 		"one that stays elsewhere": {{0, []claims.Copy{there}, 0, ""}},
@@ -31,6 +32,7 @@ func TestEmptyBesideACopy(t *testing.T) {
 		"one that moves late":      {{0, []claims.Copy{here}, emptyWait, ""}, {emptyWait, []claims.Copy{there}, 0, "node-02"}},
 		"one that moved before":    {{0, []claims.Copy{left}, 0, "node-02"}},
 		"one is bound meanwhile":   {{0, []claims.Copy{here}, emptyWait, ""}, {time.Second, nil, 0, ""}},
+		"one left and is bound":    {{0, []claims.Copy{bound}, 0, "node-02"}, {time.Second, []claims.Copy{bound}, 0, "node-02"}},
 		"another one moves":        {{0, []claims.Copy{here, {UID: "o", Node: "node-03"}}, emptyWait, ""}, {emptyWait, []claims.Copy{here, {UID: "o", Node: "node-04"}}, 0, ""}},
 	} {
 		e := newEmpties()
@@ -46,6 +48,15 @@ func TestEmptyBesideACopy(t *testing.T) {
 			t.Errorf("time %d: moved to %q", i, moved)
 		}
 		e.gaveBack("e")
+	}
+	// The scheduler knows where a bound copy is: the claim is given back for it once.
+	e = newEmpties()
+	for i, want := range []string{"node-02", "", ""} {
+		if _, moved := e.judge("e", "node-01", []claims.Copy{bound}, now); moved != want {
+			t.Errorf("bound, time %d: moved to %q, want %q", i, moved, want)
+		} else if moved != "" {
+			e.gaveBack("e")
+		}
 	}
 	if _, moved := e.judge(types.UID("another"), "node-01", []claims.Copy{left}, now); moved == "" {
 		t.Error("another claim is not given back")
