@@ -19,7 +19,7 @@ const (
 	// to half as much again. A burst of claims then takes a quarter more of a core's time.
 	usual, saving = 100, 50
 
-	checkEvery = 10 * time.Second
+	checkEvery = 2 * time.Second
 )
 
 // Bound has a large heap collected earlier, until the context ends, so that a process with thousands of
