@@ -100,6 +100,8 @@ func TestInformersAreNamed(t *testing.T) {
 		`package p; func f() { o := &storagev1.StorageClass{}; r.Cache.Get(ctx, k, o) }`: "",
 		`package p; func f() { all.Core().V1().Pods().Lister() }`:                        "Lister Pods",
 		`package p; func f() { sleep.For(ctx, time.Second) }`:                            "",
+		`package p; func f() { source.Kind(cache, &corev1.Pod{}) }`:                      "Kind Pod",
+		`package p; func f() { if v.Kind() == 0 {} }`:                                    "",
 	} {
 		f, err := parser.ParseFile(token.NewFileSet(), "", text, 0)
 		if err != nil || strings.Join(watched(f, true), ", ") != want {
@@ -134,7 +136,8 @@ func watched(d ast.Node, cached bool) (all []string) {
 				call = on + ".New"
 			}
 			reads := cached && (call == "Get" || call == "List") && slices.Contains([]string{"Cache", "Client", "cached"}, on)
-			if !reads && (!slices.Contains(watchers, call) || slices.Contains(others, on)) {
+			asks := call == "Kind" && len(n.Args) == 0 // a value for its kind
+			if !reads && (!slices.Contains(watchers, call) || slices.Contains(others, on) || asks) {
 				return true
 			}
 			kind := ""
