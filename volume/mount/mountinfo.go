@@ -4,6 +4,7 @@ package mount
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -44,9 +45,11 @@ func (i Info) SuperOption(name string) bool {
 // removedMark ends the root of a mount whose directory was removed (seq_dentry in fs/seq_file.c).
 const removedMark = "//deleted"
 
+const self = "/proc/self/mountinfo"
+
 // Self returns the mounts that this process sees.
 func Self() ([]Info, error) {
-	f, err := os.Open("/proc/self/mountinfo")
+	f, err := os.Open(self)
 	if err != nil {
 		return nil, err
 	}
@@ -56,15 +59,21 @@ func Self() ([]Info, error) {
 
 // Parse parses lines in the format of mountinfo. It fails if it cannot parse one of them, because
 // callers use the result to decide what must not be removed.
-func Parse(r io.Reader) ([]Info, error) {
+func Parse(r io.Reader) ([]Info, error) { return parse(r, "") }
+
+// parse is Parse for the lines that begin with a prefix.
+func parse(r io.Reader, prefix string) ([]Info, error) {
 	var all []Info
 	lines := bufio.NewScanner(r)
 	// A line has two paths, each byte of which may be escaped to four.
 	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
+	for number := 1; lines.Scan(); number++ {
+		if !bytes.HasPrefix(lines.Bytes(), []byte(prefix)) {
+			continue
+		}
 		info, err := parseLine(lines.Text())
 		if err != nil {
-			return nil, fmt.Errorf("mountinfo line %d: %w", len(all)+1, err)
+			return nil, fmt.Errorf("mountinfo line %d: %w", number, err)
 		}
 		all = append(all, info)
 	}
@@ -98,10 +107,21 @@ func parseLine(line string) (Info, error) {
 	if info.Parent, err = strconv.Atoi(head[1]); err != nil {
 		return Info{}, err
 	}
-	if _, err = fmt.Sscanf(head[2], "%d:%d", &info.Major, &info.Minor); err != nil {
+	if info.Major, info.Minor, err = device(head[2]); err != nil {
 		return Info{}, fmt.Errorf("device %q: %w", head[2], err)
 	}
 	return info, nil
+}
+
+// device parses the numbers of a device, such as 8:1.
+func device(text string) (major, minor uint32, err error) {
+	left, right, _ := strings.Cut(text, ":")
+	first, err := strconv.ParseUint(left, 10, 32)
+	if err != nil {
+		return 0, 0, err
+	}
+	second, err := strconv.ParseUint(right, 10, 32)
+	return uint32(first), uint32(second), err
 }
 
 // unescape decodes the octal escapes that the kernel writes for spaces, tabs, newlines, backslashes

@@ -118,7 +118,28 @@ func TestSelf(t *testing.T) {
 	if err != nil || !slices.ContainsFunc(all, func(i mount.Info) bool { return i.Point == "/proc" && i.Type == "proc" }) {
 		t.Errorf("%+v, %v", all, err)
 	}
-	if _, ok := mount.ByID(all, all[0].ID); !ok {
-		t.Error("its own ID finds no mount")
+	for _, want := range all {
+		if got, ok, err := mount.Find(want.ID); got != want || !ok || err != nil {
+			t.Errorf("mount %d is %+v, %v, %v; want %+v", want.ID, got, ok, err, want)
+		}
+	}
+	if got, ok, err := mount.Find(1 << 30); ok || err != nil {
+		t.Errorf("an ID that no mount has: %+v, %v", got, err)
+	}
+}
+
+func BenchmarkFind(b *testing.B) {
+	for b.Loop() {
+		if _, _, err := mount.Find(1); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkSelf(b *testing.B) {
+	for b.Loop() {
+		if _, err := mount.Self(); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
