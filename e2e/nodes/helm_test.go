@@ -29,6 +29,7 @@ func TestHelm(t *testing.T) {
 	r := follow(h.Scene, "docs/helm.md")
 	r.replace = strings.NewReplacer("oci://registry.example.com/storage/charts/hostpath-provisioner", h.chart(),
 		"--version 0.1.0", "--wait --timeout=5m --set=image.repository="+chartRepository+",image.tag="+chartTag,
+		"--version 0.2.0", "--wait --timeout=5m --set=reserve=1Mi",
 		"-k $STORAGE", "-k manifests/csi", "--values my-values.yaml", "")
 	program, err := chart.Helm(t.Context())
 	must(h.Scene, "helm", err)
@@ -45,6 +46,12 @@ func TestHelm(t *testing.T) {
 	r.run("helm install")
 	h.installed()
 	t.Logf("from the namespace to a pod that has written: %s, with the class and the pod five commands", time.Since(begin).Round(time.Second))
+	h.must("uninstall", "hostpath-provisioner", "--wait", "--timeout=3m")
+	r.values = map[string]string{"REPOSITORY": chartRepository, "TAG": chartTag}
+	r.run("helm install hostpath-provisioner manifests/chart")
+	awaitDrivers(h.Scene)
+	want(h.Scene, r.run("helm get notes"), "name: "+csiClass)
+	want(h.Scene, r.run("kubectl apply -f"), csiClass+" unchanged")
 	h.must("uninstall", "hostpath-provisioner", "--wait", "--timeout=3m")
 
 	csiAlone.deploy(t)
@@ -73,7 +80,7 @@ func TestHelm(t *testing.T) {
 		_, err := r.shell(c)
 		must(h.Scene, "again", err)
 	}
-	h.must("upgrade", "hostpath-provisioner", h.chart(), "--set=reserve=1Mi", "--wait", "--timeout=5m", "--reuse-values")
+	r.run("helm upgrade")
 	if env, err := kubectl("", "-n", harness.Namespace, "get", "daemonset", csiSet, "-o", "yaml"); err != nil || !strings.Contains(env, "HPP_RESERVE") {
 		t.Errorf("the upgrade changed nothing: %v", err)
 	}
