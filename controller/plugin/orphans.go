@@ -149,7 +149,8 @@ func (s *session) trashCommand() *cobra.Command {
 		Use:   "trash",
 		Short: "List deleted volumes: those that are kept, and those that are being removed",
 		Long: "trash lists the volumes that were deleted: those that their pools keep, which kubectl hpp undelete NODE/ID\n" +
-			"brings back, and those whose files the agents have not removed yet, and why not.\n\n" +
+			"brings back, and those whose files the agents have not removed yet, and why not. An administrator removes\n" +
+			"kept ones at once on their node: see docs/undelete.md.\n\n" +
 			"Permissions: list nodes, csistoragecapacities, and pods and events of all namespaces; create pods/exec in\n" +
 			"the agents' namespace.",
 		Args: cobra.NoArgs,
