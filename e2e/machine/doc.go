@@ -1,7 +1,7 @@
 // Package machine boots a distribution in a virtual machine, with a kubelet: Debian with systemd,
-// cgroup v2, SELinux in enforcing mode, containerd and three disks. It is for what belongs to a
-// whole machine: units, labels, a reboot, a power cut. The control plane runs beside it, as
-// processes of the host.
+// cgroup v2, SELinux in enforcing mode, containerd, three disks with filesystems and blank ones. It
+// is for what belongs to a whole machine: units, labels, disks, a reboot, a power cut. The control
+// plane runs beside it, as processes of the host.
 //
 //	m, err := machine.Up(ctx, machine.Options{Dir: dir, Log: os.Stderr})
 //	out, err := m.Run(ctx, "getenforce")

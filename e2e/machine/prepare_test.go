@@ -56,7 +56,7 @@ func follow(t *testing.T, commands []string) {
 		case pages.Command{Text: c}.Sets():
 			set += c + "\n"
 		case strings.HasPrefix(c, "blkid"):
-			want(t, set+c+" || true", "")
+			want(t, set+c+" 2>&1 || true", "")
 		default:
 			t.Logf("%s\n%s", c, on(t, set+c))
 		}
@@ -144,7 +144,7 @@ func forget(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range prepared {
-		on(t, "umount "+at(p.pool)+"; rmdir "+at(p.pool)+"; sed -i '\\# "+at(p.pool)+" #d' /etc/fstab")
+		on(t, "disk=$(findmnt -no SOURCE "+at(p.pool)+") && umount "+at(p.pool)+" && wipefs -q -a $disk; rmdir "+at(p.pool)+"; sed -i '\\# "+at(p.pool)+" #d' /etc/fstab")
 	}
 	on(t, `systemctl stop systemd-cryptsetup@hpvolumes; mdadm --stop --scan; sed -i /hpvolumes/d /etc/crypttab; rm -f /etc/hpvolumes.key /root/kept.key
 systemctl daemon-reload

@@ -15,8 +15,8 @@ import (
 func (m *Machine) Command(ctx context.Context, script string) *exec.Cmd {
 	return exec.CommandContext(ctx, "ssh", "-i", filepath.Join(m.dir, "key"), "-p", strconv.Itoa(m.settings.SSHPort), "-q",
 		"-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o",
-		"ConnectTimeout=10",
-		"-o", "ServerAliveInterval=5", "-o", "ControlMaster=auto", "-o", "ControlPersist=60", "-o",
+		"ConnectTimeout=60", // on a busy host the machine answers late
+		"-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=12", "-o", "ControlMaster=auto", "-o", "ControlPersist=60", "-o",
 		"ControlPath="+filepath.Join(m.dir, "ssh"),
 		"root@127.0.0.1", script)
 }

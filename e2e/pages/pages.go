@@ -27,7 +27,7 @@ var Elsewhere = map[string]string{
 	"docs/claim-pools.md":   "they delete all claims of a pool: TestPoolTemplate of nodes",
 	"docs/copies.md":        "TestClone of nodes follows it: it needs a class that allows copies",
 	"docs/databases.md":     "they need databases: TestDiskPostgres of volume and TestNodeGoneEtcd of suite have the drills",
-	"docs/filesystems.md":   "they format a disk of a node: TestPrepare of machine follows them",
+	"docs/filesystems.md":   "they format disks of a node: TestPrepare of machine; TestDiskBytesOfAVolume of volume measures",
 	"docs/from-kubevirt.md": "TestReplaceOlder of nodes runs them",
 	"docs/from-local-path.md": "TestLocalPath of nodes and make demo-local-path: the form needs another class " +
 		"and directory",
