@@ -191,14 +191,17 @@ func TestPrepare(t *testing.T) {
 	t.Run("a boot without disks, and with a wrong key", func(t *testing.T) {
 		guest.Unplug("plain-xfs", "plain-ext4", "leg-b")
 		on(t, "cp /etc/hpvolumes.key /root/kept.key && dd if=/dev/urandom of=/etc/hpvolumes.key bs=64 count=1 status=none")
-		for _, pool := range []string{"plain-xfs", "plain-ext4"} { // on this machine systemd waits for ten minutes otherwise
-			on(t, "dir=/etc/systemd/system/$(systemd-escape -p --suffix=device /dev/disk/by-id/virtio-MY-DISKS-"+pool+
-				`).d; mkdir -p $dir && printf '[Unit]\nJobRunningTimeoutSec=30s\n' >$dir/test.conf`)
+		for _, pool := range []string{"plain-xfs", "plain-ext4", "array"} { // this machine waits for ten minutes otherwise
+			on(t, "dir=/etc/systemd/system/$(systemd-escape -p --suffix=device $(awk '$2==\""+at(pool)+"\" {print $1}' /etc/fstab))"+
+				`.d; mkdir -p $dir && printf '[Unit]\nJobRunningTimeoutSec=30s\n' >$dir/test.conf`)
 		}
 		boots(t, guest.Reboot)
 		want(t, "systemctl is-active kubelet.service", "active")
-		holds(t, "array")
+		bare(t, "array")
+		follow(t, part(t, "### A disk of the mirror is missing at a boot", "array", "none"))
 		wantWords(t, "cat /proc/mdstat", "[U_]", "")
+		awaitWords(t, soon, "hostpath-provisioner inspect "+at("array")+"/csi", "xfs-project-quota", "")
+		holds(t, "array")
 		want(t, "systemctl is-failed systemd-cryptsetup@hpvolumes.service", "failed")
 		bare(t, "plain-xfs", "plain-ext4", "luks")
 		on(t, "rm /etc/hpvolumes.key")
