@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -50,6 +52,8 @@ type Dir struct {
 	on place // pool.json, when it was opened
 	// own has the directories of ownDirs, as they were opened.
 	own [len(ownDirs)]place
+
+	seenAlive atomic.Pointer[time.Time] // when alive saw the filesystem write; nil before
 
 	keeping sync.Mutex // guards kept and keptAt
 	kept    int        // -1 until MakeKept

@@ -140,7 +140,7 @@ func (l libraryPVs) Delete(ctx context.Context, name string, o metav1.DeleteOpti
 	}
 	switch {
 	case err == nil && released:
-		l.controller.deletions.over(pv)
+		l.controller.over(pv)
 	case live.Permanent(err):
 		l.controller.deletions.refuse(pv)
 		l.controller.Events.Warn(ctx, events.PV(pv), "undeleted", events.VolumeFailedDelete, fmt.Sprintf("node %s: the volume "+
@@ -193,7 +193,7 @@ func (l libraryPVs) Patch(ctx context.Context, name string, kind types.PatchType
 	}
 	pv, err := l.PersistentVolumeInterface.Patch(ctx, name, kind, data, o, subresources...)
 	if err == nil && letGo(pv) {
-		l.controller.deletions.over(pv)
+		l.controller.over(pv)
 	}
 	return pv, err
 }

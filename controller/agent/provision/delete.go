@@ -40,6 +40,12 @@ func (c *Controller) Delete(ctx context.Context, pv *corev1.PersistentVolume) er
 	return err
 }
 
+// over records that the PV is deleted and has the library's finalizer no more.
+func (c *Controller) over(pv *corev1.PersistentVolume) {
+	c.deletions.over(pv)
+	c.PVs.Deleted(pv.Name)
+}
+
 // behindFor is for how long the watch is taken to be behind what the library wrote. After that a PV
 // that it still has is there again, and a PV that it lacks is gone: etcd was restored from a backup.
 var behindFor = timing.Scaled(5 * time.Minute)
@@ -73,7 +79,7 @@ func (d *deletionProgress) take(name string) *corev1.PersistentVolume {
 	return pv.(*corev1.PersistentVolume)
 }
 
-// over records that the PV is deleted and has the library's finalizer no more.
+// over records what Controller.over does.
 func (d *deletionProgress) over(pv *corev1.PersistentVolume) { d.done.Add(pv.UID, nil, behindFor) }
 
 // isOver reports whether over was called for the PV in the last behindFor, as far as that is remembered.

@@ -27,8 +27,10 @@ const (
 	// retryFirst and retryLast bound the pause before a PV is handled again after an error.
 	retryFirst = time.Second
 	retryLast  = 30 * time.Second
-	// refusedMost bounds the memory for refused changes of PVs.
+	// refusedMost bounds the memory for refused changes of PVs, and that for deleted PVs.
 	refusedMost = 10_000
+	// deletedLast is how long the watch may take to report a PV that this agent deleted.
+	deletedLast = 30 * time.Second
 )
 
 // resync is how often PVs are handled again if nothing changed.
@@ -96,6 +98,7 @@ type PVs struct {
 
 	recorder *claimRecorder
 	refused  *utilcache.LRUExpireCache // errors by the change of a PV; see patchMeta
+	deleted  *utilcache.LRUExpireCache // names of PVs; see Deleted
 
 	mu sync.Mutex
 	// since when pools that the Node's annotation gives up are not open, by their UUID; guarded by mu
@@ -113,7 +116,8 @@ func New(c Config) *PVs {
 	p := &PVs{
 		Config: c, notOpen: map[string]time.Time{}, sighted: map[place]sighting{},
 		recorder: newClaimRecorder(), refused: utilcache.NewLRUExpireCache(refusedMost),
-		wake: make(chan struct{}, 1), queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+		deleted: utilcache.NewLRUExpireCache(refusedMost),
+		wake:    make(chan struct{}, 1), queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast),
 			workqueue.TypedRateLimitingQueueConfig[string]{Name: "pvs"}),
 	}
@@ -153,6 +157,11 @@ func (p *PVs) Granted() {
 	p.refused.RemoveAll(func(any) bool { return true })
 	p.SweepSoon()
 }
+
+// Deleted records that the API server accepted this agent's deletion of the PV, and that the PV does
+// not wait for the agent any more. When the watch reports it as deleted, the API server is not asked
+// whether it only lost the label.
+func (p *PVs) Deleted(name string) { p.deleted.Add(name, nil, deletedLast) }
 
 // Saved returns the PV of that name as the watch reported it last, nil if there is none.
 func (p *PVs) Saved(name string) *corev1.PersistentVolume {

@@ -137,6 +137,10 @@ func (p *PVs) syncVanished(ctx context.Context, name string) error {
 	if !p.Node.MayPatchPVs() {
 		return nil // then the watch does not select by the label
 	}
+	if _, ok := p.deleted.Get(name); ok {
+		p.deleted.Remove(name) // the name may be given to another PV
+		return nil
+	}
 	pv, err := live.PV(ctx, p.Client, name)
 	if pv == nil || err != nil || pv.Labels[contract.LabelNode] == contract.LabelValue(p.Node.Name()) {
 		return err

@@ -152,6 +152,20 @@ func TestVanishedPVIsHandled(t *testing.T) {
 	}
 }
 
+// The agent deleted the PV itself: the API server is not asked about it, but about the next of its name.
+func TestVanishedPVWasDeleted(t *testing.T) {
+	c := newPVs(t)
+	client := fake.NewClientset()
+	c.Client = client
+	c.Deleted("pv")
+	for i, want := range []int{0, 1} {
+		client.ClearActions()
+		if err := c.syncVanished(t.Context(), "pv"); err != nil || len(client.Actions()) != want {
+			t.Errorf("time %d: %v, %d requests, want %d", i, err, len(client.Actions()), want)
+		}
+	}
+}
+
 // A PV of another provisioner changed while the watch had no selector, and then the agent was
 // permitted to patch PVs; or the volume was given back to that provisioner.
 func TestVanishedPVOfAnother(t *testing.T) {
