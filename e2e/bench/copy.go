@@ -99,7 +99,7 @@ func (l *lab) besideCp(ctx context.Context, r *report, empty, copied *running, d
 
 // besideCopies compares the latency of claims while one copy after another is written with that before.
 func (l *lab) besideCopies(ctx context.Context, r *report, agent, copied *running) error {
-	quiet, err := l.oneByOne(ctx, max(l.idle, 30), agent)
+	quiet, err := l.beside(ctx, agent)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (l *lab) besideCopies(ctx context.Context, r *report, agent, copied *runnin
 		return fmt.Errorf("no copy was made within %s: %w", meanwhile, err)
 	}
 	l.say("%d copies of %s were written beside %d claims", made, copiedSize, len(busy))
-	r.others("copy", quiet[0], busy)
+	r.others("copy", quiet, busy)
 	return nil
 }
 
