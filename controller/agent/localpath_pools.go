@@ -85,14 +85,26 @@ func (l *localPools) Check(paths []string) error {
 	return nil
 }
 
-// Returned implements localpath.Pools.
+// Returned implements localpath.Pools. A path that does not respond may be what it was: the agent does
+// not start again for it.
 func (l *localPools) Returned() bool {
 	before := l.layout.leftOut()
 	if len(before) == 0 {
 		return false
 	}
-	now, err := l.newLayout(l.localPath.paths(), l.check)
-	return err == nil && len(now.leftOut()) < len(before)
+	next, err := l.newLayout(l.localPath.paths(), l.check)
+	if err != nil {
+		return false
+	}
+	now := next.leftOut()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for path := range before {
+		if l.hung[path] {
+			now[path] = "it does not respond"
+		}
+	}
+	return len(now) < len(before)
 }
 
 // check is DataDir.check for a directory that is no pool of this agent yet. A path that does not

@@ -155,8 +155,10 @@ func TestPathThatIsPossibleAgain(t *testing.T) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if !a.Returned() {
-		t.Error("it is not possible, and the file is gone")
+	for _, hangs := range []bool{true, false} {
+		if a.hung[file] = hangs; a.Returned() == hangs {
+			t.Errorf("the file is gone, the path hangs: %t, and it is possible: %t", hangs, !hangs)
+		}
 	}
 	if again := s.start(); len(again.layout.leftOut()) > 0 {
 		t.Errorf("left out: %v", again.layout.leftOut())

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"kubevirt.io/hostpath-provisioner/volume/diskid"
+	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
 
 // idFiles are the kernel's attributes with the ID of a disk. SCSI disks have device/wwid, or only a
@@ -133,10 +134,8 @@ func PartitionName(disk string, part int) string {
 
 // parseNumber reads MAJOR:MINOR.
 func parseNumber(text string) (Number, bool) {
-	major, minor, _ := strings.Cut(text, ":")
-	a, err1 := strconv.ParseUint(major, 10, 32)
-	b, err2 := strconv.ParseUint(minor, 10, 32)
-	return Number{uint32(a), uint32(b)}, err1 == nil && err2 == nil
+	major, minor, err := mount.ParseDevice(text)
+	return Number{major, minor}, err == nil
 }
 
 // attachment returns the boot of the machine and the sequence of a device; "" before Linux 5.15,

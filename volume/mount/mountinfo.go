@@ -107,14 +107,14 @@ func parseLine(line string) (Info, error) {
 	if info.Parent, err = strconv.Atoi(head[1]); err != nil {
 		return Info{}, err
 	}
-	if info.Major, info.Minor, err = device(head[2]); err != nil {
+	if info.Major, info.Minor, err = ParseDevice(head[2]); err != nil {
 		return Info{}, fmt.Errorf("device %q: %w", head[2], err)
 	}
 	return info, nil
 }
 
-// device parses the numbers of a device, such as 8:1.
-func device(text string) (major, minor uint32, err error) {
+// ParseDevice parses the numbers of a device, such as 8:1. That is how mountinfo and sysfs write them.
+func ParseDevice(text string) (major, minor uint32, err error) {
 	left, right, _ := strings.Cut(text, ":")
 	first, err := strconv.ParseUint(left, 10, 32)
 	if err != nil {
