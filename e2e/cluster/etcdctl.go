@@ -11,10 +11,16 @@ const etcdctlPath = "go.etcd.io/etcd/etcdctl/v3"
 // BuildEtcdctl compiles it. Several processes may call it at once: one builds, the others wait.
 func BuildEtcdctl(ctx context.Context, log io.Writer) (string, error) {
 	return cachedProgram(ctx, log, "etcdctl", etcdVersion, func(ctx context.Context, src, program string) error {
-		err := writeFile(src, "go.mod", "module wrapper\n\ngo 1.26.0\n\nrequire "+etcdctlPath+" "+etcdVersion+"\n")
-		if err == nil {
-			_, err = goCommand(ctx, src, "build", "-mod=mod", "-trimpath", "-ldflags", "-s -w", "-o", program, etcdctlPath)
-		}
-		return err
+		return buildWith(ctx, src, program, etcdctlPath, etcdctlPath, etcdVersion)
 	})
+}
+
+// buildWith builds a program in a module of its own, in src, which requires one other module: the
+// program may need other versions of libraries than this module. what is what to build.
+func buildWith(ctx context.Context, src, program, what, module, version string) error {
+	err := writeFile(src, "go.mod", "module wrapper\n\ngo 1.26.0\n\nrequire "+module+" "+version+"\n")
+	if err == nil {
+		_, err = goCommand(ctx, src, "build", "-mod=mod", "-trimpath", "-ldflags", "-s -w", "-o", program, what)
+	}
+	return err
 }

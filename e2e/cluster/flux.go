@@ -4,13 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	_ "embed"
-	"errors"
 	"fmt"
 	"io"
 )
 
-// The library with which Flux applies objects. It is not a requirement of this module: it needs
-// newer versions of what the product links.
+// The library with which Flux applies objects. It needs newer versions of what the product links.
 const (
 	fluxPath    = "github.com/fluxcd/pkg/ssa"
 	fluxVersion = "v0.78.0"
@@ -24,10 +22,9 @@ var fluxSource string
 func BuildFlux(ctx context.Context, log io.Writer) (string, error) {
 	sum := sha256.Sum256([]byte(fluxSource))
 	return cachedProgram(ctx, log, "flux", fmt.Sprintf("%s-%x", fluxVersion, sum[:4]), func(ctx context.Context, src, program string) error {
-		err := errors.Join(writeFile(src, "main.go", fluxSource),
-			writeFile(src, "go.mod", "module wrapper\n\ngo 1.26.0\n\nrequire "+fluxPath+" "+fluxVersion+"\n"))
-		if err == nil { // by its name: its own build tag leaves it out
-			_, err = goCommand(ctx, src, "build", "-mod=mod", "-trimpath", "-ldflags", "-s -w", "-o", program, "main.go")
+		err := writeFile(src, "main.go", fluxSource)
+		if err == nil { // by its file's name: its own build tag leaves it out
+			err = buildWith(ctx, src, program, "main.go", fluxPath, fluxVersion)
 		}
 		return err
 	})
