@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
@@ -15,7 +16,8 @@ type Calls struct {
 	patience time.Duration
 	mu       sync.Mutex
 	calls    map[*Call]struct{}
-	places   Turns // on the disk
+	places   Turns                     // on the disk
+	left     atomic.Pointer[time.Time] // when a call of Do left the disk last; nil before
 }
 
 // NewCalls returns the calls on a disk, which errors name as where. A caller waits for patience.
@@ -71,19 +73,32 @@ func (s *Calls) Do(op string, do func(*Call) error) error {
 			return err
 		}
 		defer release()
+		defer func() {
+			now := time.Now()
+			s.left.Store(&now)
+		}()
 		return do(c)
 	})
 }
 
-// Yield waits while calls of Do are on the disk, but not longer than most: for work in the background that
-// would delay their flushes. It returns the error of the context.
+// untilNext is how soon the next call of Do is expected after one: a claim is served by several, with
+// requests to the API server in between.
+const untilNext = 20 * time.Millisecond
+
+// Yield waits while calls of Do are on the disk or expected there, but not longer than most: for work in
+// the background that would delay their flushes. It returns the error of the context.
 func (s *Calls) Yield(ctx context.Context, most time.Duration) error {
-	for end := time.Now().Add(most); len(s.places) > 0 && time.Now().Before(end); {
+	for end := time.Now().Add(most); s.busy() && time.Now().Before(end); {
 		if err := Sleep(ctx, time.Millisecond); err != nil {
 			return err
 		}
 	}
 	return ctx.Err()
+}
+
+func (s *Calls) busy() bool {
+	left := s.left.Load()
+	return len(s.places) > 0 || left != nil && time.Since(*left) < untilNext
 }
 
 // DoInSteps makes a call, each step of which may take as long as the patience.

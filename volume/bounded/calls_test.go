@@ -11,7 +11,7 @@ func TestYield(t *testing.T) {
 	for _, row := range []struct {
 		name       string
 		call, want time.Duration // how long the call is on the disk, and how long Yield waits
-	}{{"no call", 0, 0}, {"a call", 20 * time.Millisecond, 20 * time.Millisecond}, {"one that hangs", time.Second, 100 * time.Millisecond}} {
+	}{{"no call", 0, 0}, {"a call, and the next one is expected", 30 * time.Millisecond, 30*time.Millisecond + untilNext}, {"one that hangs", time.Second, 100 * time.Millisecond}} {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := NewCalls("the disk", DefaultPatience)
