@@ -23,14 +23,19 @@ type Event struct {
 }
 
 // events adds the events, and the newest Warning about each object as a finding. One about a claim
-// that waits is a cause: what recorded it has seen more than the API server shows. What a finding
-// has already is not repeated.
+// that waits is a cause: what recorded it has seen more than the API server shows. It is none if the
+// volume is being copied since. What a finding has already is not repeated.
 func (e *explanation) events() {
 	e.list("claim", e.Events.Items)
 	e.list("PV", e.PVEvents.Items)
 	e.list("node", ofNode(e.NodeEvents.Items))
 	seen := map[string]bool{}
-	for _, event := range e.answer.Events {
+	copying := false
+	for _, event := range e.answer.Events { // the newest of an object first
+		if event.Reason == events.Copying && !seen[event.Object] {
+			copying = true
+			e.add(Note, "", "%s ago: %s", event.Age, event.Message)
+		}
 		if event.Type != corev1.EventTypeWarning || seen[event.Object] {
 			continue
 		}
@@ -39,7 +44,7 @@ func (e *explanation) events() {
 			continue
 		}
 		level, do := Warning, event.Do
-		if event.Object == "claim" && e.Claim.Status.Phase != corev1.ClaimBound &&
+		if event.Object == "claim" && !copying && e.Claim.Status.Phase != corev1.ClaimBound &&
 			(e.Claim.Spec.VolumeName == "" || e.PV.It != nil) {
 			level = Cause
 		}

@@ -3,7 +3,11 @@ package explain
 import (
 	"strings"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	scene "kubevirt.io/hostpath-provisioner/controller/plugin/plugintest"
 )
 
@@ -21,6 +25,21 @@ func TestCauseIsShownOnce(t *testing.T) {
 		a := Explain(read(t, c, "new"))
 		if got := strings.Count(text(a), "cause: "); got != causes || len(a.Events) != 1 {
 			t.Errorf("%s: %d causes, want %d, and %d events:\n%s", message, got, causes, len(a.Events), text(a))
+		}
+	}
+}
+
+// What a try before the copy failed with is no cause while the volume is copied.
+func TestCopyingIsNoCause(t *testing.T) {
+	for ago, causes := range map[time.Duration]int{30 * time.Second: 0, 5 * time.Minute: 1} {
+		c := scene.Healthy()
+		copyData("data", wait)(c)
+		c.Event("PersistentVolumeClaim", "new", events.ProvisioningFailed, "the pod of claim data uses it")
+		copying := c.Event("PersistentVolumeClaim", "new", events.Copying, "node node-01 copies the volume")
+		copying.Type, copying.LastTimestamp = corev1.EventTypeNormal, scene.Ago(ago)
+		a := Explain(read(t, c, "new"))
+		if got := text(a); strings.Count(got, "cause: ") != causes || strings.Contains(got, "note: 30s ago: node node-01 copies") != (causes == 0) {
+			t.Errorf("copying since %s: want %d causes\n%s", ago, causes, got)
 		}
 	}
 }
