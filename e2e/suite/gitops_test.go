@@ -30,7 +30,7 @@ func TestGitOpsOperator(t *testing.T) {
 			g.tool.apply(system)
 			g.tool.apply(kept)
 			o.healthy()
-			before := o.writes()
+			before := o.settled()
 			for range 3 {
 				g.inSync(system)
 				g.inSync(kept)
@@ -115,7 +115,7 @@ func TestGitOpsSwitch(t *testing.T) {
 			rest = append(rest, text(g.Scene, object))
 		}
 	}
-	before, writes := o.get("apps/v1/daemonsets", daemons), len(o.writes())
+	before, writes := o.get("apps/v1/daemonsets", daemons), len(o.settled())
 	g.tool.prune(written(g.Scene, "pruned.yaml", strings.Join(rest, "---\n")))
 	o.Within(repaired, "the driver's object is there again", func() error {
 		_, err := o.kind("storage.k8s.io/v1/csidrivers").Get(o.Context(), harness.Driver, metav1.GetOptions{})

@@ -96,6 +96,21 @@ func (o *operated) writes() []string {
 	return operatorWrites(o.Scene, o.audit)
 }
 
+// settled waits until the operator has written nothing for two seconds, and returns its writes. The audit
+// log has a write a moment after others can see it.
+func (o *operated) settled() (all []string) {
+	o.Helper()
+	o.Eventually("the operator rests", func() error {
+		before := o.writes()
+		time.Sleep(2 * time.Second)
+		if all = o.writes(); len(all) != len(before) {
+			return fmt.Errorf("it writes %v", all[len(before):])
+		}
+		return nil
+	})
+	return all
+}
+
 // operatorWrites lists, from an audit log, the writes of the operator, but for its lease.
 func operatorWrites(s *harness.Scene, audit string) (all []string) {
 	s.Helper()
