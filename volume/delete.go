@@ -36,35 +36,64 @@ func (p *Pool) Delete(name string) error {
 // nothing removed. may must not call the pool. DeleteIf waits for may without a bound.
 func (p *Pool) DeleteIf(name string, may func(Volume) error) error {
 	return p.withAnyVolume("delete volume", name, func(c *call) error {
-		r, ok := p.records.Get(name)
-		if !ok {
-			return absent(c, name)
-		}
-		if err := r.Migrating(); err != nil {
-			return err
-		}
-		if err := p.clones.unread(name); err != nil {
-			return err
-		}
-		v, err := p.found(c, r)
-		if err != nil {
-			return err
-		}
-		if err := c.Callback(func() error { return may(v) }); err != nil {
+		r, err := p.deletable(c, name, may)
+		if err != nil || r.Name == "" {
 			return err
 		}
 		return p.delete(c, r)
 	})
 }
 
+// MayDelete returns the error with which DeleteIf would refuse now, and deletes nothing.
+func (p *Pool) MayDelete(name string, may func(Volume) error) error {
+	return p.withAnyVolume("delete volume", name, func(c *call) error {
+		r, err := p.deletable(c, name, may)
+		if err != nil || r.Name == "" {
+			return err
+		}
+		return unused(c, r)
+	})
+}
+
+// deletable returns the record of a volume that may be deleted, the zero Record if the volume is gone.
+func (p *Pool) deletable(c *call, name string, may func(Volume) error) (record.Record, error) {
+	r, ok := p.records.Get(name)
+	if !ok {
+		return record.Record{}, absent(c, name)
+	}
+	if err := r.Migrating(); err != nil {
+		return r, err
+	}
+	if err := p.clones.unread(name); err != nil {
+		return r, err
+	}
+	v, err := p.found(c, r)
+	if err != nil {
+		return r, err
+	}
+	if err := c.Callback(func() error { return may(v) }); err != nil {
+		return r, err
+	}
+	return r, nil
+}
+
+// unused returns an error while a volume is used, nil if its directory is not in place.
+func unused(c *call, r record.Record) error {
+	if r.Aside {
+		return nil
+	}
+	if err := c.CheckUnused(r.Name); !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
 // delete deletes a volume that is in place, set aside, or whose directory is missing. On the
 // disk only the directory's rename into the trash shows the deletion: its name there is in
 // the record since the volume was created.
 func (p *Pool) delete(c *call, r record.Record) error {
-	if !r.Aside {
-		if err := c.CheckUnused(r.Name); err != nil && !errors.Is(err, ErrNotFound) {
-			return err
-		}
+	if err := unused(c, r); err != nil {
+		return err
 	}
 	if err := c.StillWanted(); err != nil {
 		return err

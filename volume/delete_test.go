@@ -45,6 +45,27 @@ func TestDeleteSteps(t *testing.T) {
 	}
 }
 
+// MayDelete has the error of DeleteIf, and deletes nothing.
+func TestMayDeleteDeletesNothing(t *testing.T) {
+	p := bound(t)
+	wanted := errors.New("wanted")
+	refuses := func(volume.Volume) error { return wanted }
+	allows := func(volume.Volume) error { return nil }
+	if err := p.MayDelete("v", refuses); !errors.Is(err, wanted) {
+		t.Errorf("the caller refuses: %v", err)
+	}
+	ok(t, p.MayDelete("v", allows))
+	ok(t, p.MayDelete("none", refuses)) // as Delete of a volume that is gone
+	if _, err := p.Get("v"); err != nil || !there(filepath.Join(p.Path(), "v")) {
+		t.Errorf("the volume: %v", err)
+	}
+	ok(t, os.Remove(filepath.Join(p.Path(), "v")))
+	ok(t, os.WriteFile(filepath.Join(p.Path(), "v"), nil, 0o600))
+	if may, err := p.MayDelete("v", allows), p.DeleteIf("v", allows); !errors.Is(may, volume.ErrConflict) || err.Error() != may.Error() {
+		t.Errorf("MayDelete: %v; DeleteIf: %v", may, err)
+	}
+}
+
 // While a volume is deleted, Get and HasDirectory agree that it is gone, although its directory is
 // still in place.
 func TestDeleteInProgress(t *testing.T) {

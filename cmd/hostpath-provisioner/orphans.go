@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/agent"
 	"kubevirt.io/hostpath-provisioner/controller/agent/orphans"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/recovery"
 	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
 )
@@ -29,7 +31,8 @@ Usage:
   hostpath-provisioner orphans show NAME     the PV and the claim that bring the volume back;
                                              --as NAMESPACE/CLAIM for another claim
   hostpath-provisioner orphans remove NAME   remove it, with its data, under the conditions
-                                             of --orphans=delete, without the grace period
+                                             of --orphans=delete, without the grace period;
+                                             --trash-retention keeps it like a deleted volume
 
 The agent reads the API server, and removes. If two pools have a volume of that name,
 --pool chooses.
@@ -151,7 +154,20 @@ func (c orphansCommand) remove(ctx context.Context, name string) error {
 	if err := c.ask(ctx, http.MethodPost, agent.OrphansRemovePath, named, &struct{}{}); err != nil {
 		return err
 	}
-	show(c.out, "removed %s; its space is free once the agent has emptied the trash\n", name)
+	var kept []recovery.Kept
+	err = trashCommand{address: c.address}.ask(ctx, http.MethodGet, agent.TrashPath, nil, &kept)
+	at := slices.IndexFunc(kept, func(k recovery.Kept) bool {
+		return k.PoolUUID == named.Pool && k.Name == named.Name && k.Created.Equal(named.Created)
+	})
+	switch {
+	case err != nil:
+		show(c.out, "removed %s; whether its pool keeps the data is not known: %v\n", name, err)
+	case at >= 0:
+		show(c.out, "removed %s; its pool keeps the data until %s: hostpath-provisioner trash has the ID, by which trash "+
+			"undelete brings it back and trash remove gives its space free\n", name, kept[at].Until.Format(time.DateTime))
+	default:
+		show(c.out, "removed %s; its space is free once the agent has emptied the trash\n", name)
+	}
 	return nil
 }
 

@@ -9,12 +9,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent"
 	"kubevirt.io/hostpath-provisioner/controller/agent/orphans"
+	"kubevirt.io/hostpath-provisioner/controller/kube/recovery"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -125,6 +127,31 @@ func TestOrphansCommand(t *testing.T) {
 	err := run(t.Context(), []string{"orphans", "--http-address=" + strings.TrimPrefix(none.URL, "http://")}, &bytes.Buffer{})
 	if err == nil || !strings.Contains(err.Error(), "--provision") {
 		t.Errorf("an agent without the check: %v", err)
+	}
+}
+
+// A removed orphan is kept as a deleted volume is, and the command says until when.
+func TestRemovedOrphanIsKept(t *testing.T) {
+	clean(t)
+	a, _, n := orphanPools(t, false)
+	t.Setenv("DATADIR", `[{"name":"a","path":"`+a+`"}]`)
+	kept := recovery.Kept{PoolUUID: n.Pool, Name: n.Name, Created: n.Created, Until: time.Date(2026, 12, 1, 8, 0, 0, 0, time.Local)}
+	earlier := kept
+	earlier.Created = n.Created.Add(-time.Hour)
+	for what, row := range map[string]struct {
+		handler http.Handler
+		want    string
+	}{
+		"kept":     {agent.WithTrash(&undeleter{kept: []recovery.Kept{earlier, kept}}, http.NotFoundHandler()), "keeps the data until 2026-12-01 08:00:00: hostpath-provisioner trash has the ID"},
+		"not kept": {agent.WithTrash(&undeleter{kept: []recovery.Kept{earlier}}, http.NotFoundHandler()), "its space is free once"},
+		"unknown":  {http.NotFoundHandler(), "whether its pool keeps the data is not known: "},
+	} {
+		server := httptest.NewServer(agent.WithOrphans(&checker{}, nil, row.handler))
+		var out bytes.Buffer
+		err := run(t.Context(), []string{"orphans", "remove", "pvc-1", "--http-address=" + strings.TrimPrefix(server.URL, "http://")}, &out)
+		if server.Close(); err != nil || !strings.HasPrefix(out.String(), "removed pvc-1; ") || !strings.Contains(out.String(), row.want) {
+			t.Errorf("%s: %v, %s; want %q", what, err, out.String(), row.want)
+		}
 	}
 }
 

@@ -80,6 +80,9 @@ func runTrash(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
+// noneOf is the error about an ID.
+const noneOf = "no pool keeps such a deleted volume; it may be back, or removed"
+
 // namesWhat reports whether one of the three ways to name volumes is used.
 func (c trashCommand) namesWhat(arguments int) bool {
 	ways := 0
@@ -179,7 +182,7 @@ func (c trashCommand) printTable(all deleted) error {
 
 // plan prints the plan of one volume as JSON, as recover prints that of a node.
 func (c trashCommand) plan(ctx context.Context, id string) error {
-	named, err := c.named(func(e inspect.KeptEntry) bool { return e.ID == id })
+	named, err := c.named(noneOf, func(e inspect.KeptEntry) bool { return e.ID == id })
 	if err != nil {
 		return err
 	}
@@ -193,7 +196,7 @@ func (c trashCommand) plan(ctx context.Context, id string) error {
 }
 
 func (c trashCommand) undelete(ctx context.Context, id string) error {
-	named, err := c.named(func(e inspect.KeptEntry) bool { return e.ID == id })
+	named, err := c.named(noneOf, func(e inspect.KeptEntry) bool { return e.ID == id })
 	if err != nil {
 		return err
 	}
@@ -212,7 +215,14 @@ func (c trashCommand) undelete(ctx context.Context, id string) error {
 }
 
 func (c trashCommand) remove(ctx context.Context, id string) error {
-	named, err := c.named(func(e inspect.KeptEntry) bool {
+	none := noneOf
+	switch {
+	case c.all:
+		none = "no pool keeps a deleted volume"
+	case c.namespace != "":
+		none = fmt.Sprintf("no pool keeps a deleted volume of namespace %q", c.namespace)
+	}
+	named, err := c.named(none, func(e inspect.KeptEntry) bool {
 		return c.all || e.ID == id || c.namespace != "" && e.Owner.Namespace == c.namespace
 	})
 	if err != nil {
@@ -231,8 +241,8 @@ func (c trashCommand) remove(ctx context.Context, id string) error {
 }
 
 // named reads the records of kept volumes, so that the agent takes those that are meant and no other.
-// The error says so if there is none.
-func (c trashCommand) named(meant func(inspect.KeptEntry) bool) (all []orphans.Named, err error) {
+// The error is none if there is none.
+func (c trashCommand) named(none string, meant func(inspect.KeptEntry) bool) (all []orphans.Named, err error) {
 	shown, beside, err := poolsToInspect(nil)
 	if err != nil {
 		return nil, err
@@ -251,7 +261,7 @@ func (c trashCommand) named(meant func(inspect.KeptEntry) bool) (all []orphans.N
 	case err != nil: // a pool that cannot be read may have it
 		return nil, err
 	}
-	return nil, errors.New("no pool keeps such a deleted volume; it may be back, or removed")
+	return nil, errors.New(none)
 }
 
 func (c trashCommand) ask(ctx context.Context, method, path string, body, answer any) error {

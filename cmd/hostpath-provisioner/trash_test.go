@@ -108,7 +108,7 @@ func TestTrashCommand(t *testing.T) {
 		{[]string{"undelete", "OTHER"}, nil, nil, "no pool keeps such a deleted volume"},
 		{[]string{"remove", id}, []string{"removed " + id}, named[:1], ""},
 		{[]string{"remove", "--namespace=other"}, []string{"removed " + named[2].Trash}, named[2:], ""},
-		{[]string{"remove", "--namespace=none"}, nil, nil, "no pool keeps"},
+		{[]string{"remove", "--namespace=none"}, nil, nil, `no pool keeps a deleted volume of namespace "none"`},
 		{[]string{"remove", "--all"}, []string{"removed " + named[0].Trash, "removed " + named[2].Trash}, named, named[1].Trash + " (pvc-data) stays: a record may be"},
 	} {
 		u.asked, u.from = nil, ""

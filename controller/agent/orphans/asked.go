@@ -3,16 +3,13 @@ package orphans
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
-	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -37,43 +34,8 @@ type Orphan struct {
 	ReclaimPolicy string    `json:"reclaimPolicy,omitempty"`
 	Since         time.Time `json:"since"`
 	Why           string    `json:"why"`
-	// Kept is why Remove would keep it, by the record alone; "" if the API server decides.
+	// Kept is the error with which Remove would keep it; "" if it would remove it.
 	Kept string `json:"kept,omitempty"`
-}
-
-// List returns the volumes of all pools that the last check found to be orphans. It omits inline
-// volumes. The error names the pools that are not ready; the others are in the list.
-func (o *Checker) List(ctx context.Context) (all []Orphan, err error) {
-	cluster, err := live.Cluster(ctx, o.Client)
-	if err != nil {
-		return nil, err
-	}
-	var errs []error
-	for _, pool := range o.Pools.All() {
-		if pool.NotOffered() != "" {
-			continue
-		}
-		volumes, err := pool.List()
-		errs = append(errs, err)
-		for _, r := range pool.SetAside() {
-			volumes = append(volumes, volume.Volume{Record: r})
-		}
-		for _, v := range volumes {
-			if v.Orphan.Why != "" && !v.Ephemeral {
-				all = append(all, describe(pool, v, cluster))
-			}
-		}
-	}
-	return all, errors.Join(errs...)
-}
-
-func describe(pool *volume.Pool, v volume.Volume, cluster string) Orphan {
-	r := v.Record
-	return Orphan{
-		Pool: pool.Path(), PoolUUID: pool.ID(), Name: r.Name, Bytes: r.Bytes, PV: pvOf(r),
-		Claim: strings.TrimPrefix(r.Owner.Namespace+"/"+r.Owner.Name, "/"), ReclaimPolicy: r.ReclaimPolicy,
-		Since: r.Orphan.Since, Why: r.Orphan.Why, Kept: cmp.Or(removable(r, cluster, 0, time.Now()), unseen(v)),
-	}
 }
 
 type request struct {
@@ -112,13 +74,12 @@ func (o *Checker) removeNamed(ctx context.Context, n Named) error {
 	if err != nil {
 		return err
 	}
+	o.noteUnseen(ctx)
 	// The note may be older than a PV that came back, or not be written yet.
 	if r, err = o.checkOne(ctx, pool, r); err != nil {
 		return err
 	}
-	now := &Checker{Config: o.Config}
-	now.Grace = 0
-	if err := now.removeOne(ctx, pool, r); err != nil {
+	if err := o.removeOne(ctx, pool, r, 0); err != nil {
 		return err
 	}
 	klog.FromContext(ctx).Info("Removed an orphan that an administrator named", "pool", pool.Name(), "volume", r.Name,

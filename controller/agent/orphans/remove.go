@@ -69,7 +69,7 @@ func (o *Checker) remove(ctx context.Context, pool *volume.Pool, f *findings) (n
 	var left []record.Record
 	var gone []string
 	for _, r := range f.volumes {
-		err := o.removeOne(ctx, pool, r)
+		err := o.removeOne(ctx, pool, r, o.Grace)
 		var why kept
 		switch {
 		case err == nil:
@@ -100,63 +100,89 @@ func (o *Checker) remove(ctx context.Context, pool *volume.Pool, f *findings) (n
 
 // removeOne removes an orphan, or returns why it is kept. It reads the API server itself, and
 // compares the record again under the volume's lock: the agent may have seen a PV.
-func (o *Checker) removeOne(ctx context.Context, pool *volume.Pool, r record.Record) error {
-	if o.unnoted(place{pool, r.Name}) {
-		return kept("how its PV went is not written to its record yet")
+func (o *Checker) removeOne(ctx context.Context, pool *volume.Pool, r record.Record, grace time.Duration) error {
+	cluster, err := o.decide(ctx, pool, r, grace, asked{
+		cluster: func(ctx context.Context) (string, error) { return live.Cluster(ctx, o.Client) }, naming: o.anyPV})
+	if err != nil {
+		return err
 	}
-	if why := removable(r, r.Cluster, o.Grace, time.Now()); why != "" {
-		return kept(why) // without a request, whatever the cluster is
+	return pool.DeleteIf(r.Name, still(cluster, grace))
+}
+
+// still compares the volume under its lock with what was decided about it in a cluster.
+func still(cluster string, grace time.Duration) func(volume.Volume) error {
+	return func(now volume.Volume) error {
+		if why := cmp.Or(removable(now.Record, cluster, grace, time.Now()), unseen(now)); why != "" {
+			return kept(why)
+		}
+		return nil
+	}
+}
+
+// asked is what decide asks the API server beside the claim.
+type asked struct {
+	cluster func(context.Context) (string, error)
+	// naming returns the name of a PV that may name the volume, or "".
+	naming func(context.Context, record.Record) (string, error)
+}
+
+// decide returns an error if an orphan is kept, or if that is not known, and otherwise the cluster in which
+// nothing needs it.
+func (o *Checker) decide(ctx context.Context, pool *volume.Pool, r record.Record, grace time.Duration,
+	ask asked) (cluster string, err error) {
+	if o.unnoted(place{pool, r.Name}) {
+		return "", kept("how its PV went is not written to its record yet")
+	}
+	if why := removable(r, r.Cluster, grace, time.Now()); why != "" {
+		return "", kept(why) // without a request, whatever the cluster is
 	}
 	if r.Orphan.Unseen {
 		v := volume.Volume{Record: r}
 		if !r.InTrash() {
-			var err error
 			if v, err = pool.Get(r.Name); err != nil {
-				return err
+				return "", err
 			}
 		}
 		if why := unseen(v); why != "" {
-			return kept(why)
+			return "", kept(why)
 		}
 	}
-	cluster, err := live.Cluster(ctx, o.Client)
-	switch {
+	switch cluster, err = ask.cluster(ctx); {
 	case err != nil:
-		return err
+		return "", err
 	case cluster == "":
-		return kept("the cluster's identity is unknown; let the agent read the namespace kube-system")
+		return "", kept("the cluster's identity is unknown; let the agent read the namespace kube-system")
 	}
-	if why := removable(r, cluster, o.Grace, time.Now()); why != "" {
-		return kept(why)
+	if why := removable(r, cluster, grace, time.Now()); why != "" {
+		return "", kept(why)
 	}
 	if wanted, err := o.claimed(ctx, r); err != nil {
-		return err
+		return "", err
 	} else if wanted {
-		return kept("its claim exists")
+		return "", kept("its claim exists")
 	}
-	if pv, err := o.anyPV(ctx, r); err != nil {
-		return err
+	if pv, err := ask.naming(ctx, r); err != nil {
+		return "", err
 	} else if pv != "" {
-		return kept("PV " + pv + " names it")
+		return "", kept("PV " + pv + " names it")
 	}
-	return pool.DeleteIf(r.Name, func(now volume.Volume) error {
-		if why := cmp.Or(removable(now.Record, cluster, o.Grace, time.Now()), unseen(now)); why != "" {
-			return kept(why)
-		}
-		return nil
-	})
+	return cluster, nil
 }
 
 // anyPV reads all PVs of the cluster, and returns the name of one that may name the
 // volume, of any backend, driver and node, or "".
 func (o *Checker) anyPV(ctx context.Context, r record.Record) (name string, err error) {
 	err = live.EachPV(ctx, o.Client, func(pv *corev1.PersistentVolume) bool {
-		if pv.Name == r.PV || namesDirectory(pv, r.Name) {
+		if mayName(pv, r) {
 			name = pv.Name
 		}
 		return name == ""
 	})
 	return name, err
+}
+
+func mayName(pv *corev1.PersistentVolume, r record.Record) bool {
+	return pv.Name == r.PV || namesDirectory(pv, r.Name)
 }
 
 // namesDirectory reports whether a PV could name the directory, in any pool.
