@@ -76,7 +76,11 @@ func (s *session) noClaim(ctx context.Context, name string) error {
 	text := fmt.Sprintf("there is no claim %s in namespace %s", name, s.namespace)
 	all := s.reader.Agents(ctx)
 	pools, unasked := s.pools(ctx, all.Items)
-	if kept := advice.Kept(pools, s.namespace, name); len(kept) > 0 {
+	switch kept := advice.Kept(pools, s.namespace, name); {
+	case len(kept) > 1:
+		return errors.New(view.Printable(fmt.Sprintf("%s: the pools keep %d deleted volumes of that name; an administrator "+
+			"chooses one from the list: kubectl hpp undelete %s -n %s", text, len(kept), name, s.namespace)))
+	case len(kept) == 1:
 		return errors.New(view.Printable(fmt.Sprintf("%s: %s; %s", text, kept[0].What(), kept[0].Do())))
 	}
 	unknown := cmp.Or(all.Unknown, unasked)

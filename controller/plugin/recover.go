@@ -233,7 +233,7 @@ func (s *session) apply(ctx context.Context, r *recovery.Recovery, all []*recove
 // is as its user wants.
 func printRecovery(s *session, l List[*recovery.Volume], whole bool) error {
 	p := printed{none: "no agent has a volume",
-		table: &view.Table{Columns: view.Columns("NODE", "NAMESPACE", "CLAIM", "SIZE>", "+PV", "+POOL", "VOLUME",
+		table: &view.Table{Columns: view.Columns("NODE", "NAMESPACE", "CLAIM", "?TO", "SIZE>", "+PV", "+POOL", "VOLUME",
 			"PLAN", "?WHY")}}
 	for _, v := range l.Items {
 		plan, why := string(v.Verdict), v.Reason()
@@ -247,7 +247,7 @@ func printRecovery(s *session, l List[*recovery.Volume], whole bool) error {
 		if v.Bytes > 0 {
 			size = contract.Size(v.Bytes)
 		}
-		p.table.Add(v.Node, v.Namespace, v.Claim, size, v.PVName, v.Pool, v.Name, plan, why)
+		p.table.Add(v.Node, v.Namespace, v.Claim, v.To, size, v.PVName, v.Pool, v.Name, plan, why)
 	}
 	for _, m := range l.Missing {
 		addReason(p.table, m, "NODE", "PLAN", "WHY")

@@ -89,6 +89,10 @@ func TestUndelete(t *testing.T) {
 		"no one to ask":      {[]string{"orders", "-n", "shop"}, nil, 1, []string{"undelete writes: see the plan with --dry-run"}, 0},
 		"the agent refuses":  {[]string{"orders", "-n", "shop", "--yes"}, nil, 1, []string{"failed", "name pvc-7 is in use"}, 1},
 		"to a namespace":     {[]string{"orders", "-n", "shop", "--to-namespace=b", "--dry-run"}, nil, 0, []string{"namespace b does not exist"}, 0},
+		"to one that exists": {[]string{"orders", "-n", "shop", "--to-namespace=b", "--dry-run"}, func(s *trash) {
+			s.Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "b"}})
+			s.plan.Objects.PV.Spec.ClaimRef.Namespace, s.plan.Objects.Claim.Namespace = "b", "b"
+		}, 0, []string{"NAMESPACE   CLAIM    TO   SIZE", "shop        orders   b    ", "made"}, 0},
 		"another cluster":    {[]string{"orders", "-n", "shop", "--yes"}, func(s *trash) { s.plan.Cluster = "there" }, 1, []string{"left", "--from-cluster=there"}, 0},
 		"made by a tenant":   {[]string{"orders", "-n", "shop", "--yes"}, func(s *trash) { s.Lacks = []string{"create persistentvolumes"} }, 1, []string{"is not trusted"}, 0},
 		"more than it is":    {[]string{"orders", "-n", "shop", "--yes"}, func(s *trash) { s.plan.Objects.PV.Spec.CSI.VolumeHandle = "pvc-9" }, 1, []string{"does not name the volume's directory"}, 0},
@@ -160,6 +164,13 @@ func TestKeptIsShown(t *testing.T) {
 		if !strings.Contains(strings.Join(strings.Fields(out), " "), row.want) {
 			t.Errorf("%s: no %q in\n%s", row.call, row.want, out)
 		}
+	}
+	node := c.Pools["node-01"]
+	node[0].Kept = append(node[0].Kept, node[0].Kept[0])
+	node[0].Kept[3].ID = "ID4"
+	if out := runPlugin(t.Context(), kubeconfig, "explain", "orders", "-n", "shop"); !strings.Contains(out, "2 deleted volumes") ||
+		!strings.Contains(out, "kubectl hpp undelete orders -n shop") || strings.Contains(out, "ID1") {
+		t.Errorf("one of two deleted volumes is chosen:\n%s", out)
 	}
 	if out := runPlugin(t.Context(), kubeconfig, "explain", "lost", "-n", "shop"); strings.Contains(out, "delete the claim") {
 		t.Errorf("a claim is given up whose data is kept:\n%s", out)

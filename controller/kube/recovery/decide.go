@@ -172,7 +172,7 @@ func ofNamespace(v Volume, f Facts, o Options) string {
 	case f.Unread != "":
 		return "" // the caller notes it, or leaves the volume
 	case ns == nil:
-		return fmt.Sprintf("namespace %s does not exist: create it, or use --to-namespace", target)
+		return fmt.Sprintf("namespace %s does not exist: create it, or name another with --to-namespace", target)
 	case ns.DeletionTimestamp != nil:
 		return fmt.Sprintf("namespace %s is being deleted", target)
 	case o.ToNamespace != "", v.Cluster == o.FromCluster && v.Cluster != f.Here:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -185,7 +186,7 @@ func whyNotReady(pod *corev1.Pod) string {
 	for _, s := range pod.Status.ContainerStatuses {
 		last := ""
 		if t := s.LastTerminationState.Terminated; t != nil {
-			last = strings.TrimSpace(t.Message)
+			last = lastWords(t.Message)
 		}
 		switch w, t := s.State.Waiting, s.State.Terminated; {
 		case w != nil && last != "":
@@ -193,7 +194,7 @@ func whyNotReady(pod *corev1.Pod) string {
 		case w != nil:
 			return strings.TrimSuffix(fmt.Sprintf("container %s: %s: %s", s.Name, w.Reason, w.Message), ": ")
 		case t != nil:
-			return fmt.Sprintf("container %s ended with code %d: %s", s.Name, t.ExitCode, strings.TrimSpace(t.Message))
+			return fmt.Sprintf("container %s ended with code %d: %s", s.Name, t.ExitCode, lastWords(t.Message))
 		case !s.Ready:
 			return CheckFails + " of container " + s.Name + " fails"
 		}
@@ -204,6 +205,19 @@ func whyNotReady(pod *corev1.Pod) string {
 		}
 	}
 	return "it has not started yet"
+}
+
+// logged begins each line of klog.
+var logged = regexp.MustCompile(`^[IWEF][0-9]{4} `)
+
+// lastWords returns why a container ended. The kubelet takes the end of its log for that: what the program
+// logged before is left out, if it said more.
+func lastWords(message string) string {
+	lines := strings.Split(strings.TrimSpace(message), "\n")
+	if said := slices.DeleteFunc(slices.Clone(lines), logged.MatchString); len(said) > 0 {
+		lines = said
+	}
+	return strings.Join(lines, "\n")
 }
 
 // mostExplained bounds how many agents that are not ready explain asks about.

@@ -71,6 +71,12 @@ func TestWhyNotReady(t *testing.T) {
 		"container c: CrashLoopBackOff: back-off": state(corev1.ContainerStatus{State: waiting}),
 		"container c: CrashLoopBackOff; it ended with: PV_DIR is not set": state(corev1.ContainerStatus{State: waiting,
 			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: "PV_DIR is not set\n"}}}),
+		"container c ended with code 1: hostpath-provisioner: bad flag": state(corev1.ContainerStatus{State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "I1129 19:38:45.353817       1 agent.go:128] \"Starting\" node=\"a\"\nhostpath-provisioner: bad flag\n"}}}),
+		"container c ended with code 2: E1129 19:38:45.353817       1 x.go:1] a": state(corev1.ContainerStatus{State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: 2, Message: "E1129 19:38:45.353817       1 x.go:1] a\n"}}}),
+		"container c ended with code 2: panic: x\ngoroutine 1": state(corev1.ContainerStatus{State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: 2, Message: "panic: x\ngoroutine 1\n"}}}),
 		"container c ended with code 2: bad":       state(corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 2, Message: "bad"}}}),
 		"the readiness check of container c fails": state(corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}),
 		"it is not scheduled: quota":               {Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "quota"}}},

@@ -32,6 +32,8 @@ type Recovery struct {
 type Volume struct {
 	Node string `json:"node"`
 	recovery.Volume
+	// To is the namespace that the claim is made in, if it is another than the recorded one.
+	To string `json:"toNamespace,omitempty"`
 	// Failed is why it could not be recovered; "" if it was, or was not tried.
 	Failed string `json:"failed,omitempty"`
 	// Bound is set once PV and claim are Bound.
@@ -82,6 +84,9 @@ func (r *Recovery) Decide(ctx context.Context, plans []agents.Planned) ([]*Volum
 			}
 			known[key], listed[here] = true, true
 			it := &Volume{Node: p.Agent.Node, Volume: v, agent: p.Agent}
+			if to := r.Target(v); to != v.Namespace {
+				it.To = to
+			}
 			it.Finding = r.decide(ctx, s, it)
 			if it.Verdict != recovery.Made {
 				it.Notes = nil
