@@ -12,11 +12,11 @@ import (
 	"syscall"
 
 	"github.com/spf13/pflag"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/heap"
+	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/controller/operator"
 )
 
@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(ignored) > 0 {
 		klog.InfoS("These variables have no effect: the agent needs no other container", "variables", ignored)
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	config, err := live.APIServer(*kubeconfig)
 	if err != nil {
 		return err
 	}

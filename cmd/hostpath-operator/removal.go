@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/controller/operator"
 	"kubevirt.io/hostpath-provisioner/controller/operator/installed"
 	"kubevirt.io/hostpath-provisioner/controller/operator/removal"
@@ -68,7 +68,7 @@ func checkRemoval(ctx context.Context, args []string, out io.Writer) error {
 
 // reader returns a reader of the API server.
 func reader(kubeconfig string) (client.Reader, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	config, err := live.APIServer(kubeconfig)
 	if err != nil {
 		return nil, err
 	}

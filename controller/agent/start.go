@@ -10,11 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
+	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 )
 
@@ -108,13 +107,9 @@ func (a *Agent) eventually(ctx context.Context, f func(context.Context) error) b
 // NewClient returns a client of the API server, which sends no request yet. It uses the service
 // account of the pod if kubeconfig is "", and makes at most qps requests a second.
 func NewClient(kubeconfig, node string, qps float32) (kubernetes.Interface, error) {
-	where := rest.InClusterConfig
-	if kubeconfig != "" {
-		where = func() (*rest.Config, error) { return clientcmd.BuildConfigFromFlags("", kubeconfig) }
-	}
-	config, err := where()
+	config, err := live.APIServer(kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("find the API server: %w; in a pod mount the service account, elsewhere set --kubeconfig", err)
+		return nil, err
 	}
 	config.QPS, config.Burst = qps, int(5*qps)
 	config.UserAgent = "hostpath-provisioner/" + node
