@@ -3,6 +3,7 @@ package plugin
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -187,6 +188,7 @@ func (s *session) trash(ctx context.Context) error {
 		return err
 	}
 	f, nodes := s.fleet(ctx)
+	refused := s.notOffered(ctx, f.Pools)
 	l := List[Trash]{Unknown: unknowns(&f), Missing: missing(nodes, &f)}
 	p := printed{
 		none: "the trash of all pools is empty",
@@ -197,6 +199,9 @@ func (s *session) trash(ctx context.Context) error {
 		for _, pool := range n.Pools {
 			for _, e := range trashOf(pool.Report) {
 				e.Node, e.Pool, e.Path = n.Name, pool.Name, pool.Path
+				if e.Kept {
+					e.Stuck = refused[n.Name+"/"+e.ID]
+				}
 				l.Items = append(l.Items, e)
 				p.names = append(p.names, n.Name+"/"+e.ID)
 				size, state := "unknown", "going"
@@ -215,4 +220,28 @@ func (s *session) trash(ctx context.Context) error {
 		addReason(p.table, m, "NODE", "VOLUME", "WHY")
 	}
 	return print(s, l, p)
+}
+
+// notOffered asks the agents of pools that keep deleted volumes why undelete refuses some, by node and ID.
+// It is silent about agents that do not answer: undelete asks them again.
+func (s *session) notOffered(ctx context.Context, pools []agents.Pools) map[string]string {
+	var of []cluster.Agent
+	for _, p := range pools {
+		if slices.ContainsFunc(p.Reports, func(r inspect.Report) bool { return len(r.Kept) > 0 }) {
+			of = append(of, p.Agent)
+		}
+	}
+	refused := map[string]string{}
+	asker, why := s.asker(ctx, of)
+	if why != "" {
+		return refused
+	}
+	for _, l := range asker.Kept(ctx, of) {
+		for _, k := range l.Items {
+			if k.NotOffered != "" {
+				refused[l.Agent.Node+"/"+k.ID] = "undelete refuses it: " + k.NotOffered
+			}
+		}
+	}
+	return refused
 }

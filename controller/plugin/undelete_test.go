@@ -81,14 +81,14 @@ func TestUndelete(t *testing.T) {
 		want   []string
 		wrote  int
 	}{
-		"by its claim":       {[]string{"orders", "-n", "shop", "--dry-run"}, nil, 0, []string{"node-01", "orders", "1Gi", "pvc-7", "made"}, 0},
-		"by its PV":          {[]string{"pvc-7", "--dry-run"}, nil, 0, []string{"orders", "made"}, 0},
-		"by its ID":          {[]string{"node-01/ID1", "--dry-run"}, nil, 0, []string{"orders", "made"}, 0},
-		"another namespace":  {[]string{"orders", "-n", "elsewhere", "--dry-run"}, nil, 1, []string{`no agent keeps a deleted volume of "orders" in namespace elsewhere`, "kubectl hpp trash"}, 0},
-		"another node":       {[]string{"node-02/ID1", "--dry-run"}, nil, 1, []string{"no agent keeps"}, 0},
-		"no one to ask":      {[]string{"orders", "-n", "shop"}, nil, 1, []string{"undelete writes: see the plan with --dry-run"}, 0},
-		"the agent refuses":  {[]string{"orders", "-n", "shop", "--yes"}, nil, 1, []string{"failed", "name pvc-7 is in use"}, 1},
-		"to a namespace":     {[]string{"orders", "-n", "shop", "--to-namespace=b", "--dry-run"}, nil, 0, []string{"namespace b does not exist"}, 0},
+		"by its claim":      {[]string{"orders", "-n", "shop", "--dry-run"}, nil, 0, []string{"node-01", "orders", "1Gi", "pvc-7", "made"}, 0},
+		"by its PV":         {[]string{"pvc-7", "--dry-run"}, nil, 0, []string{"orders", "made"}, 0},
+		"by its ID":         {[]string{"node-01/ID1", "--dry-run"}, nil, 0, []string{"orders", "made"}, 0},
+		"another namespace": {[]string{"orders", "-n", "elsewhere", "--dry-run"}, nil, 1, []string{`no agent keeps a deleted volume of "orders" in namespace elsewhere`, "kubectl hpp trash"}, 0},
+		"another node":      {[]string{"node-02/ID1", "--dry-run"}, nil, 1, []string{"no agent keeps"}, 0},
+		"no one to ask":     {[]string{"orders", "-n", "shop"}, nil, 1, []string{"undelete writes: see the plan with --dry-run"}, 0},
+		"the agent refuses": {[]string{"orders", "-n", "shop", "--yes"}, nil, 1, []string{"failed", "name pvc-7 is in use"}, 1},
+		"to a namespace":    {[]string{"orders", "-n", "shop", "--to-namespace=b", "--dry-run"}, nil, 0, []string{"namespace b does not exist"}, 0},
 		"to one that exists": {[]string{"orders", "-n", "shop", "--to-namespace=b", "--dry-run"}, func(s *trash) {
 			s.Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "b"}})
 			s.plan.Objects.PV.Spec.ClaimRef.Namespace, s.plan.Objects.Claim.Namespace = "b", "b"
@@ -174,6 +174,26 @@ func TestKeptIsShown(t *testing.T) {
 	}
 	if out := runPlugin(t.Context(), kubeconfig, "explain", "lost", "-n", "shop"); strings.Contains(out, "delete the claim") {
 		t.Errorf("a claim is given up whose data is kept:\n%s", out)
+	}
+}
+
+// The list says of a kept volume that undelete refuses it, and why; it does not need that answer.
+func TestTrashSaysWhatUndeleteRefuses(t *testing.T) {
+	for what, row := range map[string]struct {
+		change func(*trash)
+		want   bool
+	}{
+		"refused":   {func(s *trash) { s.kept[0].NotOffered = "its record cannot be read" }, true},
+		"offered":   {func(*trash) {}, false},
+		"no answer": {func(s *trash) { s.Prints["agent-node-01 trash"] = scene.Answer{Err: "away", Code: 1} }, false},
+	} {
+		s := undeleting()
+		s.Pools["node-01"][0].Kept = []inspect.KeptEntry{{ID: "ID1", Name: "pvc-7", Bytes: gib, Owner: record.Owner{Namespace: "shop", Name: "orders"}, Since: ago(2)}}
+		row.change(s)
+		code, out, errOut := call(t.Context(), "trash", "--kubeconfig", s.Start(t))
+		if code != 0 || !strings.Contains(out, "ID1") || strings.Contains(out, "undelete refuses it: its record cannot be read") != row.want {
+			t.Errorf("%s: code %d, %s%s", what, code, out, errOut)
+		}
 	}
 }
 
