@@ -43,6 +43,11 @@ func (p *Pool) stageClone(c *call, j *cloneJob, r record.Record) (err error) {
 		}
 	}
 	p.step("clone.record")
+	if j.snapshot {
+		// Making the snapshot commits all that was made before it (create_snapshot in fs/btrfs/ioctl.c), so that
+		// it is never there without the two names. The content of the record is flushed here.
+		return p.records.PutNew(c.Records, p.steps("record"), r)
+	}
 	return p.records.PutNew(c.Records, p.steps("record"), r, dir, c.Records)
 }
 
