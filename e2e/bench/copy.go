@@ -75,6 +75,9 @@ func (l *lab) besideCp(ctx context.Context, r *report, empty, copied *running, d
 			return err
 		}
 		sums = append(sums, one.each((*life).took)[0]+time.Since(begin).Seconds()*1000)
+		if err := l.disk.rest(); err != nil {
+			return err
+		}
 		two, err := l.create(ctx, copied, 1)
 		if err != nil {
 			return err
