@@ -18,7 +18,6 @@ import (
 // +kubebuilder:printcolumn:name="Pools",type=string,JSONPath=`.status.storagePoolStatuses[*].name`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.observedVersion`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="has(self.spec) || oldSelf.hasValue() && !has(oldSelf.value().spec)",optionalOldSelf=true,message="spec is missing: set spec.storagePools"
 type HostPathProvisioner struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -145,9 +145,8 @@ func TestOperatorAPI(t *testing.T) {
 	for name, spec := range map[string]map[string]any{
 		"pools": pools("Old_Name=/srv/old/", "inner=/srv/old2/x", "outer=/srv/old2", "system=/etc/pool"),
 		"path":  {"pathConfig": map[string]any{"path": "/etc/hpvolumes/"}},
-		"none":  nil,
 	} {
-		made, err := client.Create(s.Context(), installed(s.Name+"-"+name, spec), metav1.CreateOptions{})
+		made, err := client.Create(s.Context(), installation(s.Name+"-"+name, spec), metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,10 +166,6 @@ func TestOperatorAPI(t *testing.T) {
 			t.Errorf("%s: %v, want words like %q", name, err, row.words)
 		}
 	}
-	if _, err := client.Create(s.Context(), installed(s.Name+"-x", nil), metav1.CreateOptions{DryRun: dry}); err == nil ||
-		!strings.Contains(err.Error(), "spec is missing: set spec.storagePools") {
-		t.Errorf("without a spec: %v", err)
-	}
 	for name, spec := range acceptedSpecs {
 		made, err := client.Create(s.Context(), installation(s.Name+"-x", spec), metav1.CreateOptions{DryRun: dry})
 		if err != nil {
@@ -182,15 +177,6 @@ func TestOperatorAPI(t *testing.T) {
 	ratchets(s, client, old)
 	t.Run("rendered", func(t *testing.T) { rendered(t, s) })
 	t.Run("TestCRDExplainable", func(t *testing.T) { explains(t, s) })
-}
-
-// installed is installation, without the key spec if that is nil.
-func installed(name string, spec map[string]any) *unstructured.Unstructured {
-	o := installation(name, spec)
-	if spec == nil {
-		delete(o.Object, "spec")
-	}
-	return o
 }
 
 // ratchets changes resources that were created before the rules.
@@ -208,8 +194,6 @@ func ratchets(s *harness.Scene, client dynamic.ResourceInterface, old map[string
 		"a new system path":   {of: "pools", spec: pools(slices.Concat(existing, []string{"new=/etc/new"})...), words: "operating system"},
 		"a new nested path":   {of: "pools", spec: pools(slices.Concat(existing, []string{"new=/srv/old2/y"})...), words: "in another pool"},
 		"prefix beside path":  {of: "path", spec: map[string]any{"pathConfig": map[string]any{"path": "/etc/hpvolumes/", "useNamingPrefix": true}}},
-		"a first spec":        {of: "none", spec: pools("new=/srv/new")},
-		"a first bad spec":    {of: "none", spec: pools("new=/etc/new"), words: "operating system"},
 		"another system path": {of: "path", spec: map[string]any{"pathConfig": map[string]any{"path": "/etc/other"}}, words: "operating system"},
 	} {
 		changed := old[row.of].DeepCopy()
