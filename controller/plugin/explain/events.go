@@ -30,9 +30,9 @@ func (e *explanation) events() {
 	e.list("PV", e.PVEvents.Items)
 	e.list("node", ofNode(e.NodeEvents.Items))
 	seen := map[string]bool{}
-	copying := false
+	waits, copying := e.Claim.Status.Phase != corev1.ClaimBound, false
 	for _, event := range e.answer.Events { // the newest of an object first
-		if event.Reason == events.Copying && !seen[event.Object] {
+		if waits && event.Reason == events.Copying && !seen[event.Object] {
 			copying = true
 			e.add(Note, "", "%s ago: %s", event.Age, event.Message)
 		}
@@ -44,8 +44,7 @@ func (e *explanation) events() {
 			continue
 		}
 		level, do := Warning, event.Do
-		if event.Object == "claim" && !copying && e.Claim.Status.Phase != corev1.ClaimBound &&
-			(e.Claim.Spec.VolumeName == "" || e.PV.It != nil) {
+		if event.Object == "claim" && waits && !copying && (e.Claim.Spec.VolumeName == "" || e.PV.It != nil) {
 			level = Cause
 		}
 		if strings.HasPrefix(do, "do what the message says") { // it stands before

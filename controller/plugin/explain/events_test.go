@@ -42,4 +42,9 @@ func TestCopyingIsNoCause(t *testing.T) {
 			t.Errorf("copying since %s: want %d causes\n%s", ago, causes, got)
 		}
 	}
+	c := scene.Healthy()
+	c.Event("PersistentVolumeClaim", "data", events.Copying, "node node-01 copies the volume").Type = corev1.EventTypeNormal
+	if got := text(Explain(read(t, c, "data"))); strings.Contains(got, "ago: node node-01 copies") {
+		t.Errorf("of a claim that is bound:\n%s", got)
+	}
 }
