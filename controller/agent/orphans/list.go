@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -41,7 +42,7 @@ func (o *Checker) list(ctx context.Context, most int) (all []Orphan, err error) 
 			}
 		}
 	}
-	once := o.askedOnce(records)
+	once := o.askedOnce(ctx, records)
 	for i, r := range records {
 		it := describe(pools[i], r)
 		it.Kept = fmt.Sprintf("unknown: only the first %d are checked; remove checks each", most)
@@ -66,31 +67,26 @@ func (o *Checker) wouldKeep(ctx context.Context, pool *volume.Pool, r record.Rec
 }
 
 // askedOnce reads for many volumes the cluster and its PVs once, when they are asked for first.
-func (o *Checker) askedOnce(of []record.Record) asked {
-	var cluster string
-	var names map[string]string // of PVs, by volumes
-	return asked{cluster: func(ctx context.Context) (_ string, err error) {
-		if cluster == "" {
-			cluster, err = live.Cluster(ctx, o.Client)
-		}
-		return cluster, err
-	}, naming: func(ctx context.Context, r record.Record) (string, error) {
-		if names == nil {
-			read := map[string]string{}
-			if err := live.EachPV(ctx, o.Client, func(pv *corev1.PersistentVolume) bool {
-				for i := range of {
-					if mayName(pv, of[i]) {
-						read[of[i].Name+"/"+of[i].PV] = pv.Name
-					}
+func (o *Checker) askedOnce(ctx context.Context, of []record.Record) asked {
+	cluster := sync.OnceValues(func() (string, error) { return live.Cluster(ctx, o.Client) })
+	names := sync.OnceValues(func() (map[string]string, error) { // of PVs, by volumes
+		all := map[string]string{}
+		return all, live.EachPV(ctx, o.Client, func(pv *corev1.PersistentVolume) bool {
+			for i := range of {
+				if mayName(pv, of[i]) {
+					all[of[i].Name+"/"+of[i].PV] = pv.Name
 				}
-				return true
-			}); err != nil {
-				return "", err
 			}
-			names = read
-		}
-		return names[r.Name+"/"+r.PV], nil
-	}}
+			return true
+		})
+	})
+	return asked{
+		cluster: func(context.Context) (string, error) { return cluster() },
+		naming: func(_ context.Context, r record.Record) (string, error) {
+			all, err := names()
+			return all[r.Name+"/"+r.PV], err
+		},
+	}
 }
 
 func describe(pool *volume.Pool, r record.Record) Orphan {
