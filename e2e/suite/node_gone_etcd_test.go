@@ -119,7 +119,7 @@ func (e *etcdScene) registersAgain(name string) {
 	e.boundTo(at.claim, string(node.UID))
 }
 
-// partitioned has a member and its node answer nobody for longer than the grace period. The others
+// partitioned has a member and its node not answer for longer than the grace period. The others
 // have a quorum, and it has their keys when it is back.
 func (e *etcdScene) partitioned(name string) {
 	at := e.place(name)
