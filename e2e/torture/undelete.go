@@ -59,7 +59,8 @@ func (n *node) keptAs(c *campaign, pv string) (id string, err error) {
 
 // undelete brings the volume of a deleted claim back, if its pool keeps it, and has a new claim of the
 // name get it. A volume that is in its place again is nobody's until its objects are there, so it goes on
-// until they are. Agents and the API server are killed meanwhile.
+// until they are, but not for a volume without room, which stays kept. Agents and the API server are killed
+// meanwhile.
 func (t *tenant) undelete(cl *claim) {
 	if !t.isGone(cl) {
 		return // its agent has not deleted it yet
@@ -92,6 +93,10 @@ func (t *tenant) undelete(cl *claim) {
 		case err == nil && id != "":
 			_, err = n.command(t.campaign, "trash", "undelete", id)
 			t.Logf("%s: undelete %s: %v", cl.name, id, err)
+			if noRoom(err) {
+				cl.asked = false // it stays kept: others fill the pool, perhaps for good
+				return
+			}
 		}
 		if time.Since(begin) > long {
 			t.find(Leaked, "the volume of claim %s is neither kept nor back: %v, %v", cl.name, shown, err)
@@ -101,6 +106,21 @@ func (t *tenant) undelete(cl *claim) {
 			return
 		}
 	}
+}
+
+// noRoom reports whether a volume does not come back for want of space, as long as no other volume goes. A
+// refusal by a pool that has the space is not one.
+func noRoom(err error) bool {
+	var wanted, available int64
+	if err == nil {
+		return false
+	}
+	_, said, found := strings.Cut(err.Error(), "not enough space: ")
+	if !found {
+		return false
+	}
+	n, _ := fmt.Sscanf(said, "wanted %d bytes, %d of", &wanted, &available)
+	return n == 2 && wanted > available
 }
 
 // isGone reports whether the claim and its PV do not exist any more.
