@@ -118,7 +118,7 @@ var arrows = []struct {
 // floors are the packages of the operator, from the ground up. A package imports those of lower
 // floors alone, so that what is shared lies below, and no package gets the tools of one above it.
 var floors = [][]string{
-	{"apply", "installed", "poolrecord", "agentstatus", "optional", "tlsprofile", "metrics"},
+	{"apply", "installed", "poolrecord", "agentstatus", "optional", "tlsprofile", "metrics", "pvwrite"},
 	{"claimpools/objects", "constraints", "former"},
 	{"claimpools/release", "metricsauth"},
 	{"claimpools", "layout", "templatenodes", "nodegone", "diskpvs", "waiting", "removal", "installed/installedtest", "apply/applytest"},

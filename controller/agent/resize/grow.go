@@ -146,7 +146,7 @@ func (r *Resizer) growPV(ctx context.Context, pv *corev1.PersistentVolume, size 
 		return nil
 	}
 	capacity := map[string]any{"capacity": corev1.ResourceList{corev1.ResourceStorage: size}}
-	if err := live.PatchPV(ctx, r.Client, pv, nil, capacity, metav1.PatchOptions{}); err != nil {
+	if _, err := live.PatchPV(ctx, r.Client, pv, nil, capacity, metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("write the new size to PV %s: %w", pv.Name, err)
 	}
 	return nil

@@ -172,14 +172,14 @@ func UnchangedPatch(o metav1.Object, meta, spec map[string]any) ([]byte, error) 
 	return json.Marshal(change)
 }
 
-// PatchPV sends UnchangedPatch of a PV. The error is the client's.
+// PatchPV sends UnchangedPatch of a PV, and returns the PV as it then is. The error is the client's.
 func PatchPV(ctx context.Context, client kubernetes.Interface, pv *corev1.PersistentVolume,
-	meta, spec map[string]any, o metav1.PatchOptions) error {
+	meta, spec map[string]any, o metav1.PatchOptions) (*corev1.PersistentVolume, error) {
 	patch, err := UnchangedPatch(pv, meta, spec)
-	if err == nil {
-		_, err = client.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, patch, o)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	return client.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, patch, o)
 }
 
 // Unanswered is the error of a failed read. It matches volume.ErrNotReady: the caller

@@ -106,7 +106,7 @@ func (s *scene) reconciler(t *testing.T, change func(*scene)) (*Reconciler, *kub
 	t.Helper()
 	cached := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithRuntimeObjects(s.objects()...).
 		WithIndex(&corev1.PersistentVolume{}, byLabel, labelOf).Build()
-	r := &Reconciler{Namespace: "agents", Cache: installedtest.Cached(cached), wrote: map[types.UID]written{},
+	r := &Reconciler{Namespace: "agents", Cache: installedtest.Cached(cached),
 		Grace:  func(context.Context) (time.Duration, error) { return grace, nil },
 		absent: map[string]absence{"node-01": {at: time.Now().Add(-s.waited)}}}
 	if change != nil {
@@ -309,11 +309,10 @@ func TestOwnerComesBack(t *testing.T) {
 		}
 		return n
 	}
+	var elapsed time.Duration
+	r.wrote.Now = func() time.Time { return time.Now().Add(elapsed) }
 	for want, elapse := range []time.Duration{0, 0, checkInterval, checkInterval, 3 * checkInterval} {
-		for uid, w := range r.wrote {
-			w.at = w.at.Add(-elapse)
-			r.wrote[uid] = w
-		}
+		elapsed += elapse
 		if err := r.pass(); err != nil {
 			t.Fatal(err)
 		}

@@ -3,29 +3,21 @@ package diskpvs
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
+	"kubevirt.io/hostpath-provisioner/controller/operator/pvwrite"
 )
 
 // longest is the longest pause before a write that another program reverted is repeated.
 const longest = time.Hour
-
-// written is a write to a PV, and how often it was repeated.
-type written struct {
-	change string
-	at     time.Time
-	times  int
-}
 
 // keep removes the Node from the owners of a PV, whom the garbage collector would take the PV with,
 // and records its UID in the same patch: PVs of local-pv-provisioner record it nowhere else. It marks
@@ -58,32 +50,15 @@ func (r *Reconciler) keep(ctx context.Context, pv *corev1.PersistentVolume,
 		return 0, nil
 	}
 	meta["annotations"] = notes
-	change := fmt.Sprint(notes)
-	last, repeated := r.wrote[pv.UID]
-	if repeated = repeated && last.change == change; repeated {
-		r.Events.Warn(ctx, events.PV(pv), "reverted", events.DeviceError,
-			fmt.Sprintf("the Node owned the PV, or the PV had no mark of this cluster; the operator corrected "+
-				"that, and a webhook or another program reverted it. Kubernetes deletes a PV that a Node owns with the "+
-				"Node object: stop the program that writes %s, such as local-pv-provisioner", pv.Name))
-		if wait = min(checkInterval<<min(last.times, 10), longest) - time.Since(last.at); wait > 0 {
-			return wait, nil
-		}
-	}
-	if err := live.PatchPV(ctx, r.Live, pv, meta, nil, metav1.PatchOptions{}); err != nil {
-		return 0, live.IgnoreMoved(err)
-	}
-	now := written{change: change, at: time.Now()}
-	if repeated {
-		now.times = last.times + 1
-	}
-	r.remember(pv.UID, now)
-	return 0, nil
-}
-
-// remember keeps the last write to a PV, and forgets those that are too old to matter.
-func (r *Reconciler) remember(pv types.UID, w written) {
-	maps.DeleteFunc(r.wrote, func(_ types.UID, old written) bool { return w.at.Sub(old.at) > 2*longest })
-	r.wrote[pv] = w
+	return r.wrote.Patch(ctx, r.Live, pv, meta, nil, pvwrite.Again{
+		Report: func() {
+			r.Events.Warn(ctx, events.PV(pv), "reverted", events.DeviceError,
+				fmt.Sprintf("the Node owned the PV, or the PV had no mark of this cluster; the operator corrected "+
+					"that, and a webhook or another program reverted it. Kubernetes deletes a PV that a Node owns with the "+
+					"Node object: stop the program that writes %s, such as local-pv-provisioner", pv.Name))
+		},
+		Pause: func(n int) time.Duration { return min(checkInterval<<min(n, 10), longest) },
+	})
 }
 
 // thisCluster returns the UID of the cluster, "" if it may not be read.

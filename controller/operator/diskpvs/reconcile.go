@@ -22,6 +22,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
+	"kubevirt.io/hostpath-provisioner/controller/operator/pvwrite"
 )
 
 // checkInterval is the time after which a Node that does not exist is checked again, and at the
@@ -41,9 +42,9 @@ type Reconciler struct {
 	// it is not known; nothing is withdrawn then.
 	Grace func(context.Context) (time.Duration, error)
 
-	absent  map[string]absence    // by the node's name; used by one worker, as the next two
-	wrote   map[types.UID]written // the last writes to PVs
-	cluster string                // the UID of this cluster, "" before it is read
+	absent  map[string]absence // by the node's name; used by one worker, as the next two
+	wrote   pvwrite.Writes
+	cluster string // the UID of this cluster, "" before it is read
 }
 
 // byLabel is the index of PVs by identity.DiskLabel.
@@ -51,7 +52,7 @@ const byLabel = "disk"
 
 // Register has the manager run the reconciler while it leads. Requests have the label of a node.
 func (r *Reconciler) Register(mgr ctrl.Manager) error {
-	r.absent, r.wrote = map[string]absence{}, map[types.UID]written{}
+	r.absent = map[string]absence{}
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.PersistentVolume{},
 		byLabel, labelOf); err != nil {
 		return err

@@ -25,6 +25,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
+	"kubevirt.io/hostpath-provisioner/controller/operator/pvwrite"
 )
 
 var (
@@ -49,9 +50,9 @@ type Reconciler struct {
 	// Grace returns for how long a node is gone before anything happens.
 	Grace func(context.Context) (time.Duration, error)
 
-	since   map[string]silence  // by the node's name; used by one worker, as the next two
-	cluster string              // the UID of this cluster, "" before it is read
-	wrote   map[types.UID]write // the last writes to PVs
+	since   map[string]silence // by the node's name; used by one worker, as the next two
+	cluster string             // the UID of this cluster, "" before it is read
+	wrote   pvwrite.Writes
 	pulse   pulse
 
 	mu     sync.Mutex
@@ -68,7 +69,7 @@ const (
 
 // Register has the manager run the reconciler while it leads. Requests have the name of a node.
 func (r *Reconciler) Register(mgr ctrl.Manager) error {
-	r.since, r.counts, r.wrote = map[string]silence{}, map[string]tally{}, map[types.UID]write{}
+	r.since, r.counts = map[string]silence{}, map[string]tally{}
 	requests := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) (all []reconcile.Request) {
 		for _, node := range nodesOf(o) {
 			all = append(all, reconcile.Request{NamespacedName: types.NamespacedName{Name: node}})

@@ -9,13 +9,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
+	"kubevirt.io/hostpath-provisioner/controller/operator/pvwrite"
 )
 
 // retained reports whether no agent deletes the PV's directory, now or at the end of a migration.
@@ -108,39 +107,22 @@ func (r *Reconciler) stamp(ctx context.Context, pv *corev1.PersistentVolume) err
 	return r.patch(ctx, pv, map[string]any{"annotations": map[string]any{contract.AnnCluster: cluster}}, nil)
 }
 
-// patch changes fields of a PV's metadata and of its spec. It does nothing if the PV is gone, or
-// was written since it was read.
+// patch changes fields of a PV's metadata and of its spec. It does nothing if the PV is gone, was
+// written since it was read, or was read before the change was made.
 //
 // The watch reports the write, and the next step follows. If a webhook or another program reverts
 // the write, the next step is the same write again: patch then waits for a minute, and records an
 // event.
 func (r *Reconciler) patch(ctx context.Context, pv *corev1.PersistentVolume, meta, spec map[string]any) error {
-	change := fmt.Sprint(meta, spec)
-	if last, ok := r.wrote[pv.UID]; ok && last.change == change {
-		r.Events.Warn(ctx, events.PV(pv), topic+" reverted", events.VolumeNodeGone, fmt.Sprintf("the operator wrote %s "+
-			"on the PV, and a webhook or another program reverted it; the operator writes it again each minute. Exclude the "+
-			"operator's account from the webhook, or stop the program", described(meta, spec)))
-		if time.Since(last.at) < checkInterval {
-			return nil
-		}
-	}
-	err := live.PatchPV(ctx, r.Live, pv, meta, spec, metav1.PatchOptions{})
-	if err == nil {
-		r.remember(pv.UID, write{change, time.Now()})
-	}
-	return live.IgnoreMoved(err)
-}
-
-// write is a change of a PV that the API server accepted.
-type write struct {
-	change string
-	at     time.Time
-}
-
-// remember keeps the last write to a PV, and forgets those of more than an hour ago.
-func (r *Reconciler) remember(pv types.UID, w write) {
-	maps.DeleteFunc(r.wrote, func(_ types.UID, old write) bool { return w.at.Sub(old.at) > time.Hour })
-	r.wrote[pv] = w
+	_, err := r.wrote.Patch(ctx, r.Live, pv, meta, spec, pvwrite.Again{
+		Report: func() {
+			r.Events.Warn(ctx, events.PV(pv), topic+" reverted", events.VolumeNodeGone, fmt.Sprintf("the operator wrote %s "+
+				"on the PV, and a webhook or another program reverted it; the operator writes it again each minute. Exclude the "+
+				"operator's account from the webhook, or stop the program", described(meta, spec)))
+		},
+		Pause: func(int) time.Duration { return checkInterval },
+	})
+	return err
 }
 
 // described names the fields of a change, for messages.

@@ -160,7 +160,7 @@ func (s *scene) reconciler(t *testing.T, change func(*scene)) (*Reconciler, func
 	cached := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithRuntimeObjects(s.objects()...).
 		WithIndex(&corev1.PersistentVolume{}, byNode, nodesOf).
 		WithIndex(&corev1.PersistentVolume{}, byPool, poolsOf).WithIndex(&storagev1.CSIStorageCapacity{}, byPool, poolsOf).WithIndex(&storagev1.CSIStorageCapacity{}, byNode, nodesOf).Build()
-	r := &Reconciler{Namespace: "agents", Cache: installedtest.Cached(cached), counts: map[string]tally{}, wrote: map[types.UID]write{},
+	r := &Reconciler{Namespace: "agents", Cache: installedtest.Cached(cached), counts: map[string]tally{},
 		Grace: func(context.Context) (time.Duration, error) { return grace, nil },
 		OnClaims: func(context.Context) (func(string, string) bool, error) {
 			return func(pool, node string) bool { return pool == s.onClaim && node == "node-01" }, nil

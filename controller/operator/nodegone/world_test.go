@@ -123,7 +123,7 @@ func (w *world) settle() {
 func (w *world) operator() *Reconciler {
 	recorder := events.NewOf(w.api, corev1.EventSource{Component: "test"})
 	w.t.Cleanup(recorder.Close)
-	return &Reconciler{Namespace: "agents", Cache: installedtest.Cached(w), Live: w.api, Events: recorder, since: map[string]silence{}, counts: map[string]tally{}, wrote: map[types.UID]write{},
+	return &Reconciler{Namespace: "agents", Cache: installedtest.Cached(w), Live: w.api, Events: recorder, since: map[string]silence{}, counts: map[string]tally{},
 		Grace: func(context.Context) (time.Duration, error) { return grace, nil }}
 }
 

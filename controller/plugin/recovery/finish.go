@@ -136,7 +136,7 @@ func (r *Recovery) policy(ctx context.Context, it *Volume, recorded []recovery.V
 	if !contract.HasFinalizer(pv) {
 		meta["finalizers"] = append(slices.Clone(pv.Finalizers), contract.Finalizer) // the PV outlives its volume
 	}
-	err = live.PatchPV(ctx, r.Client, pv, meta, map[string]any{"persistentVolumeReclaimPolicy": due},
+	_, err = live.PatchPV(ctx, r.Client, pv, meta, map[string]any{"persistentVolumeReclaimPolicy": due},
 		metav1.PatchOptions{})
 	switch {
 	case err == nil:
