@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/recovery"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/agents"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/cluster"
 	"kubevirt.io/hostpath-provisioner/controller/plugin/fleet"
@@ -145,13 +146,23 @@ func (s *session) ago(t time.Time) string {
 	return duration.HumanDuration(max(0, now.Sub(t)))
 }
 
+// left returns how long it is until then by the API server's clock: 0s for a time that is over, and "" for
+// the zero time.
+func (s *session) left(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	now, _ := s.reader.Now()
+	return duration.HumanDuration(max(0, t.Sub(now)))
+}
+
 func (s *session) trashCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "trash",
 		Short: "List deleted volumes: those that are kept, and those that are being removed",
 		Long: "trash lists the volumes that were deleted: those that their pools keep, which kubectl hpp undelete NODE/ID\n" +
-			"brings back, and those whose files the agents have not removed yet, and why not. An administrator removes\n" +
-			"kept ones at once on their node: see docs/undelete.md.\n\n" +
+			"brings back, and for how long they do; and those whose files the agents have not removed yet, and why not. An\n" +
+			"administrator removes kept ones at once on their node: see docs/undelete.md.\n\n" +
 			"Permissions: list nodes, csistoragecapacities, and pods and events of all namespaces; create pods/exec in\n" +
 			"the agents' namespace.",
 		Args: cobra.NoArgs,
@@ -169,6 +180,8 @@ type Trash struct {
 	Kept  bool   `json:"kept,omitempty"`
 	Claim string `json:"claim,omitempty"` // namespace/name
 	PV    string `json:"pv,omitempty"`
+	// Until is when the pool may remove a kept volume, zero if the agent did not answer.
+	Until time.Time `json:"until,omitzero"`
 }
 
 // trashOf returns the deleted volumes of a pool, those that it keeps first.
@@ -188,19 +201,22 @@ func (s *session) trash(ctx context.Context) error {
 		return err
 	}
 	f, nodes := s.fleet(ctx)
-	refused := s.notOffered(ctx, f.Pools)
+	known := s.keptOn(ctx, f.Pools)
 	l := List[Trash]{Unknown: unknowns(&f), Missing: missing(nodes, &f)}
 	p := printed{
 		none: "the trash of all pools is empty",
-		table: &view.Table{Columns: view.Columns("NODE", "POOL", "VOLUME", "SIZE>", "SINCE>", "STATE", "CLAIM",
+		table: &view.Table{Columns: view.Columns("NODE", "POOL", "VOLUME", "SIZE>", "SINCE>", "LEFT>", "STATE", "CLAIM",
 			"ID", "+PV", "+PATH", "?WHY")},
 	}
 	for _, n := range nodes {
 		for _, pool := range n.Pools {
 			for _, e := range trashOf(pool.Report) {
 				e.Node, e.Pool, e.Path = n.Name, pool.Name, pool.Path
-				if e.Kept {
-					e.Stuck = refused[n.Name+"/"+e.ID]
+				if k := known[n.Name+"/"+e.ID]; e.Kept {
+					e.Until = k.Until
+					if k.NotOffered != "" {
+						e.Stuck = "undelete refuses it: " + k.NotOffered
+					}
 				}
 				l.Items = append(l.Items, e)
 				p.names = append(p.names, n.Name+"/"+e.ID)
@@ -211,7 +227,7 @@ func (s *session) trash(ctx context.Context) error {
 				if e.Kept {
 					state = "kept"
 				}
-				p.table.Add(n.Name, pool.Name, cmp.Or(e.Name, e.ID), size, s.ago(e.Since), state, e.Claim, e.ID, e.PV, pool.Path,
+				p.table.Add(n.Name, pool.Name, cmp.Or(e.Name, e.ID), size, s.ago(e.Since), s.left(e.Until), state, e.Claim, e.ID, e.PV, pool.Path,
 					e.Stuck)
 			}
 		}
@@ -222,26 +238,24 @@ func (s *session) trash(ctx context.Context) error {
 	return print(s, l, p)
 }
 
-// notOffered asks the agents of pools that keep deleted volumes why undelete refuses some, by node and ID.
-// It is silent about agents that do not answer: undelete asks them again.
-func (s *session) notOffered(ctx context.Context, pools []agents.Pools) map[string]string {
+// keptOn asks the agents of pools that keep deleted volumes for these, and returns them by node and ID. It is
+// silent about agents that do not answer: undelete asks them again.
+func (s *session) keptOn(ctx context.Context, pools []agents.Pools) map[string]recovery.Kept {
 	var of []cluster.Agent
 	for _, p := range pools {
 		if slices.ContainsFunc(p.Reports, func(r inspect.Report) bool { return len(r.Kept) > 0 }) {
 			of = append(of, p.Agent)
 		}
 	}
-	refused := map[string]string{}
+	known := map[string]recovery.Kept{}
 	asker, why := s.asker(ctx, of)
 	if why != "" {
-		return refused
+		return known
 	}
 	for _, l := range asker.Kept(ctx, of) {
 		for _, k := range l.Items {
-			if k.NotOffered != "" {
-				refused[l.Agent.Node+"/"+k.ID] = "undelete refuses it: " + k.NotOffered
-			}
+			known[l.Agent.Node+"/"+k.ID] = k
 		}
 	}
-	return refused
+	return known
 }

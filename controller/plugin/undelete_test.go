@@ -177,21 +177,25 @@ func TestKeptIsShown(t *testing.T) {
 	}
 }
 
-// The list says of a kept volume that undelete refuses it, and why; it does not need that answer.
+// The list says of a kept volume for how long it is kept, that undelete refuses it, and why; it does not need
+// that answer.
 func TestTrashSaysWhatUndeleteRefuses(t *testing.T) {
 	for what, row := range map[string]struct {
 		change func(*trash)
 		want   bool
+		left   string
 	}{
-		"refused":   {func(s *trash) { s.kept[0].NotOffered = "its record cannot be read" }, true},
-		"offered":   {func(*trash) {}, false},
-		"no answer": {func(s *trash) { s.Prints["agent-node-01 trash"] = scene.Answer{Err: "away", Code: 1} }, false},
+		"refused":   {func(s *trash) { s.kept[0].NotOffered = "its record cannot be read" }, true, "0s"},
+		"offered":   {func(s *trash) { s.kept[0].Until = ago(-20) }, false, "19d"},
+		"over":      {func(*trash) {}, false, "0s"},
+		"no answer": {func(s *trash) { s.Prints["agent-node-01 trash"] = scene.Answer{Err: "away", Code: 1} }, false, "-"},
 	} {
 		s := undeleting()
 		s.Pools["node-01"][0].Kept = []inspect.KeptEntry{{ID: "ID1", Name: "pvc-7", Bytes: gib, Owner: record.Owner{Namespace: "shop", Name: "orders"}, Since: ago(2)}}
+		s.kept[0].Until = ago(1)
 		row.change(s)
 		code, out, errOut := call(t.Context(), "trash", "--kubeconfig", s.Start(t))
-		if code != 0 || !strings.Contains(out, "ID1") || strings.Contains(out, "undelete refuses it: its record cannot be read") != row.want {
+		if code != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), row.left+" kept") || !strings.Contains(out, "ID1") || strings.Contains(out, "undelete refuses it: its record cannot be read") != row.want {
 			t.Errorf("%s: code %d, %s%s", what, code, out, errOut)
 		}
 	}
