@@ -49,11 +49,16 @@ func NewExec(config *rest.Config, client kubernetes.Interface) Exec {
 		if out.over { // the executor drops the error of a writer
 			return nil, fmt.Errorf("the output is longer than %d MiB", longest>>20)
 		}
-		if text := bytes.TrimSpace(printed.Bytes()); err != nil && len(text) > 0 {
-			err = errors.New(string(text))
+		if text := oneLine(printed.String()); err != nil && text != "" {
+			err = errors.New(text)
 		}
 		return out.Bytes(), err
 	}
+}
+
+// oneLine joins the lines of errors, such as one of each pool: tables have one line for an agent.
+func oneLine(printed string) string {
+	return strings.Join(strings.FieldsFunc(strings.TrimSpace(printed), func(r rune) bool { return r == '\n' }), "; ")
 }
 
 // unreachable is in the API server's answer if it does not reach the kubelet of the pod.

@@ -50,3 +50,11 @@ func TestBounded(t *testing.T) {
 		t.Errorf("%q, %t", b.String(), b.over)
 	}
 }
+
+// The errors of several pools come as lines; tables show one line for each agent.
+func TestOneLine(t *testing.T) {
+	const printed = "hostpath-provisioner: pool fast: there is no directory\npool slow: input/output error\n"
+	if got := oneLine(printed); got != "hostpath-provisioner: pool fast: there is no directory; pool slow: input/output error" {
+		t.Errorf("%q", got)
+	}
+}
