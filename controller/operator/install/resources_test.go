@@ -65,17 +65,22 @@ func resource(name string, age time.Duration, pools ...v1beta1.StoragePool) *v1b
 	}
 }
 
-// A resource whose only pool is refused shows why in its status.
+// A resource whose only pool is refused, or that names none, as one without a spec, shows why in its status.
 func TestOnlyPoolIsRefused(t *testing.T) {
 	shared := &corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}}
-	o := operate(t, resource("hpp", time.Hour, v1beta1.StoragePool{Name: "shared", Path: "/srv/shared", PVCTemplate: shared}))
-	o.pass("hpp")
-	var cr v1beta1.HostPathProvisioner
-	if err := o.client.Get(t.Context(), client.ObjectKey{Name: "hpp"}, &cr); err != nil {
-		t.Fatal(err)
-	}
-	if c := progress(cr.Status); c.Reason != "SharedPoolUnsupported" || o.offered() != "" {
-		t.Errorf("condition %+v; the agents offer %q", c, o.offered())
+	for reason, cr := range map[string]*v1beta1.HostPathProvisioner{
+		"SharedPoolUnsupported": resource("hpp", time.Hour, v1beta1.StoragePool{Name: "shared", Path: "/srv/shared", PVCTemplate: shared}),
+		"SettingInvalid":        resource("hpp", time.Hour),
+	} {
+		o := operate(t, cr)
+		o.pass("hpp")
+		var cr v1beta1.HostPathProvisioner
+		if err := o.client.Get(t.Context(), client.ObjectKey{Name: "hpp"}, &cr); err != nil {
+			t.Fatal(err)
+		}
+		if c := progress(cr.Status); c.Reason != reason || o.offered() != "" {
+			t.Errorf("condition %+v; the agents offer %q", c, o.offered())
+		}
 	}
 }
 

@@ -33,7 +33,8 @@ type Layout struct {
 	Waiting []string
 	// Record is the operator's own, with what the layout has.
 	Record *poolrecord.Record
-	// Tuned are the settings that apply, and Invalid is what is wrong with the ConfigMap.
+	// Tuned are the settings that apply, and Invalid is what is wrong with the ConfigMap, or with a
+	// resource that names no pool: one without a spec passes its schema.
 	Tuned   map[string]string
 	Invalid []string
 	// Withheld is set if the agents stay as they are until a setting can be read.
@@ -49,6 +50,9 @@ func Of(cr *v1beta1.HostPathProvisioner) (l Layout) {
 		path := filepath.Clean(c.Path)
 		return Layout{Offer: poolrecord.Offer{PVDir: path, Prefix: c.UseNamingPrefix,
 			Pools: []poolrecord.Pool{{Name: contract.DefaultPool, Path: filepath.Join(path, "csi")}}}}
+	}
+	if len(cr.Spec.StoragePools) == 0 {
+		l.Invalid = []string{"the resource names no pool: set spec.storagePools, with a name and a path for each"}
 	}
 	l.templates = map[poolrecord.Pool]*corev1.PersistentVolumeClaimSpec{}
 	for _, p := range cr.Spec.StoragePools {

@@ -73,7 +73,7 @@ func (l *Layout) Tune(data map[string]string) {
 		last = l.Record.Settings
 	}
 	p := parseConfigMap(data, last)
-	l.Tuned, l.Invalid, l.Withheld = p.values, p.problems, p.withheld
+	l.Tuned, l.Invalid, l.Withheld = p.values, append(l.Invalid, p.problems...), p.withheld
 	if l.Record != nil {
 		l.Record.Settings = p.last
 	}
