@@ -48,7 +48,7 @@ func TestOptions(t *testing.T) {
 func TestHoldNotReady(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	claim, done := t.TempDir(), make(chan error)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := net.Listen("tcp", "127.11.0.2:0") // other tests use other addresses: the port stays free
 	if err != nil {
 		t.Fatal(err)
 	}
