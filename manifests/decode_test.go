@@ -109,7 +109,27 @@ type userVolume struct {
 type prometheus struct {
 	Groups        []any    `json:"groups"`
 	RuleFiles     []string `json:"rule_files"`
-	ScrapeConfigs []any    `json:"scrape_configs"`
+	ScrapeConfigs []scrape `json:"scrape_configs"`
+}
+
+// scrape is a job of Prometheus.
+type scrape struct {
+	JobName     string         `json:"job_name"`
+	HonorLabels bool           `json:"honor_labels"`
+	Scheme      string         `json:"scheme"`
+	TLSConfig   map[string]any `json:"tls_config"`
+	Discovery   []struct {
+		Role       string `json:"role"`
+		Namespaces struct {
+			Names []string `json:"names"`
+		} `json:"namespaces"`
+	} `json:"kubernetes_sd_configs"`
+	Relabel []struct {
+		SourceLabels []string `json:"source_labels"`
+		Regex        string   `json:"regex"`
+		Action       string   `json:"action"`
+		TargetLabel  string   `json:"target_label"`
+	} `json:"relabel_configs"`
 }
 
 // empty returns an object of the kind to decode into, or nil for a kind that we do not ship.

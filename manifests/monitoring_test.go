@@ -1,6 +1,7 @@
 package manifests_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -72,6 +73,38 @@ func TestMonitorsFitTheAgents(t *testing.T) {
 	data := one[*corev1.ConfigMap](t, "monitoring")
 	if data.Labels["grafana_dashboard"] != "1" || data.Data["dashboard.json"] == "" {
 		t.Errorf("the dashboard's ConfigMap has labels %v and %d keys", data.Labels, len(data.Data))
+	}
+}
+
+// A Prometheus without the Prometheus operator has a job for each port that has metrics, and none for
+// one that has them no more: its targets would be down, and HPPAgentDown would fire. The labels are
+// those that the rules use.
+func TestPrometheusScrapesThePortsWithMetrics(t *testing.T) {
+	const port = "__meta_kubernetes_pod_container_port_name"
+	disks := one[*appsv1.DaemonSet](t, disksDir).Spec.Template.Labels["k8s-app"]
+	for file, want := range map[string][]string{
+		"prometheus.yaml":       {"[" + port + "] http"},
+		"prometheus-https.yaml": {"[" + port + "] metrics", "[__meta_kubernetes_pod_label_k8s_app " + port + "] " + disks + ";http"},
+	} {
+		var got []string
+		for _, job := range one[*prometheus](t, "monitoring/prometheus/"+file).ScrapeConfigs {
+			keep := job.Relabel[0]
+			got = append(got, fmt.Sprint(keep.SourceLabels, " ", keep.Regex))
+			labels := map[string]string{}
+			for _, r := range job.Relabel[1:] {
+				labels[r.TargetLabel] = r.SourceLabels[0]
+			}
+			if !job.HonorLabels || keep.Action != "keep" || labels["node"] != "__meta_kubernetes_pod_node_name" ||
+				labels["pod"] != "__meta_kubernetes_pod_name" || labels["namespace"] != "__meta_kubernetes_namespace" {
+				t.Errorf("%s: job %+v", file, job)
+			}
+			if https := keep.Regex == "metrics"; https != (job.Scheme == "https") || https != (job.TLSConfig["insecure_skip_verify"] == true) {
+				t.Errorf("%s: job %s scrapes with scheme %q and TLS %v", file, job.JobName, job.Scheme, job.TLSConfig)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s keeps %q, want %q", file, got, want)
+		}
 	}
 }
 
