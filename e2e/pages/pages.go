@@ -27,6 +27,7 @@ var Elsewhere = map[string]string{
 	"docs/claim-pools.md":   "they delete all claims of a pool: TestPoolTemplate of nodes",
 	"docs/copies.md":        "TestClone of nodes follows it: it needs a class that allows copies",
 	"docs/databases.md":     "they need databases: TestDiskPostgres of volume and TestNodeGoneEtcd of suite have the drills",
+	"docs/distributions.md": "they need Talos Linux, which was not run",
 	"docs/filesystems.md":   "they format disks of a node: TestPrepare of machine; TestDiskBytesOfAVolume of volume measures",
 	"docs/from-kubevirt.md": "TestReplaceOlder of nodes runs them",
 	"docs/from-local-path.md": "TestLocalPath of nodes and make demo-local-path: the form needs another class " +
@@ -82,10 +83,10 @@ var programs = strings.Fields(`
 	btrfs tune2fs xfs_quota xfs_growfs repquota chattr lsattr chown chmod setfacl getfacl setfattr getfattr
 	qemu-img qemu-system-x86_64 virtctl
 	psql postgres initdb pg_ctl pg_ctlcluster pg_createcluster pg_basebackup pg_dump etcd etcdctl
-	cosign oras apt-get`)
+	cosign oras apt-get talosctl ./hostpath-provisioner`)
 
 // begins matches the first line of a command.
-var begins = regexp.MustCompile(`^((` + strings.Join(programs, "|") + `|mkfs(\.[a-z0-9]+)?)(\s|$)|[A-Za-z_]+=)`)
+var begins = regexp.MustCompile(`^((` + strings.ReplaceAll(strings.Join(programs, "|"), ".", `\.`) + `|mkfs(\.[a-z0-9]+)?)(\s|$)|[A-Za-z_]+=)`)
 
 // heredoc matches a command whose input is the lines up to a word.
 var heredoc = regexp.MustCompile(`<<-?'?([A-Z]+)'?`)

@@ -88,7 +88,8 @@ func TestUnknownPrograms(t *testing.T) {
 			t.Errorf("%q has the commands %+v", page, got)
 		}
 	}
-	for _, line := range []string{"restic backup .", "tar -cSf /b.tar .", "mkfs.xfs /dev/sdb", "chattr +C .", "fio job.fio", "A_B=1"} {
+	for _, line := range []string{"restic backup .", "tar -cSf /b.tar .", "mkfs.xfs /dev/sdb", "chattr +C .", "fio job.fio", "A_B=1", "talosctl patch mc",
+		"./hostpath-provisioner inspect"} {
 		if got, err := Commands("    " + line + "\n"); err != nil || len(got) != 1 {
 			t.Errorf("%s: %+v, %v", line, got, err)
 		}

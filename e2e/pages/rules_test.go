@@ -43,9 +43,13 @@ func hasImage(t *testing.T, dir string) bool {
 // appliedDir matches a command that applies a directory of the checkout.
 var appliedDir = regexp.MustCompile("\\b(?:apply|create|replace)\\b[^\n`]*? -[kf] (manifests/[A-Za-z0-9/-]+)(?:[\\s`.,:;)\"]|$)")
 
+// inline matches the code in a line of text, which a line break may part.
+var inline, parted = regexp.MustCompile("`[^`\n]+`|`[^`\n]+\n[^`\n]+`"), regexp.MustCompile(`\n\s*(//|#)?\s*`)
+
 // checkouts returns the directories with a workload or a class that a text has its reader apply.
 func checkouts(t *testing.T, text string) (found []string) {
 	t.Helper()
+	text = inline.ReplaceAllStringFunc(text, func(code string) string { return parted.ReplaceAllString(code, " ") })
 	for _, m := range appliedDir.FindAllStringSubmatch(text, -1) {
 		dir := filepath.Join(root, m[1])
 		if _, err := os.Stat(filepath.Join(dir, "kustomization.yaml")); err == nil && hasImage(t, dir) {
@@ -84,6 +88,7 @@ func TestNoPageAppliesTheCheckout(t *testing.T) {
 	}
 	for text, want := range map[string]int{
 		"kubectl apply -k manifests/csi\n": 1, "    oc apply -k manifests/openshift-csi": 1, "`kubectl apply -k manifests/operator`": 1,
+		"`a` and\n`kubectl apply -k\nmanifests/csi`": 1, "// `kubectl apply\n\t// -k manifests/csi`": 1, "`apply`, and\n`x -k manifests/csi`": 0,
 		"kubectl apply --server-side -k manifests/examples/both-modes.": 1, "kubectl apply -k manifests/examples/blank-disks": 1,
 		"kubectl apply -k manifests/policy": 0, "kubectl apply -k manifests/monitoring": 0, "kubectl apply -k $STORAGE": 0,
 		"kubectl delete -k manifests/uninstall/csi": 0, "kubectl apply -f manifests/examples/operator-pool.yaml": 0,
