@@ -154,9 +154,15 @@ var changes = map[string]struct {
 		c.Add(second)
 	}, nil},
 	"pool of no process": {report(func(r *inspect.Report) { r.Pool.Held = false }), []string{"warning pools: node node-01", "owned by no process", "kubectl hpp pools local"}},
-	"pool nearly full":   {report(func(r *inspect.Report) { r.Space.Available = 9 * scene.GiB }), []string{"warning space: node node-01", "9Gi of 100Gi available"}},
-	"disk full":          {report(func(r *inspect.Report) { r.Space.Free = scene.GiB }), []string{"critical space: node node-01", "1Gi of 100Gi are free"}},
-	"no quotas":          {report(func(r *inspect.Report) { r.Pool.NoQuotas = "it is mounted without prjquota" }), []string{"warning quotas: node node-01", "without prjquota", "tune2fs"}},
+	"pool not ready": {serves("", "# TYPE kubevirt_hpp_pool_ready gauge\nkubevirt_hpp_pool_ready{pool=\"local\"} 0\n"),
+		[]string{"critical pools: node node-01: pool local is not ready", "see docs/runbooks/HPPPoolNotReady.md"}},
+	"pool not mounted": {func(c *scene.Cluster) {
+		delete(c.Pools, "node-01")
+		serves("", "# TYPE kubevirt_hpp_pool_ready gauge\nkubevirt_hpp_pool_ready{pool=\"local\"} 0\n")(c)
+	}, []string{"critical pools: node node-01: pool local is not ready", "unknown pools: node node-01", "unknown space", "unknown quotas"}},
+	"pool nearly full": {report(func(r *inspect.Report) { r.Space.Available = 9 * scene.GiB }), []string{"warning space: node node-01", "9Gi of 100Gi available"}},
+	"disk full":        {report(func(r *inspect.Report) { r.Space.Free = scene.GiB }), []string{"critical space: node node-01", "1Gi of 100Gi are free"}},
+	"no quotas":        {report(func(r *inspect.Report) { r.Pool.NoQuotas = "it is mounted without prjquota" }), []string{"warning quotas: node node-01", "without prjquota", "tune2fs"}},
 	"no quotas on both": {func(c *scene.Cluster) {
 		c.Pools["node-01"][0].Pool.NoQuotas, c.Pools["node-02"][0].Pool.NoQuotas = "tmpfs", "tmpfs"
 	}, []string{"warning quotas: node node-01, node node-02: pool local enforces no quotas"}},

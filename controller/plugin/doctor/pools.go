@@ -29,14 +29,23 @@ func (f *Facts) eachReport(of func(node string, r *inspect.Report) []finding) []
 
 func poolName(r *inspect.Report) string { return cmp.Or(r.Pool.Name, r.Pool.Path) }
 
-// pools checks the state of the pools.
-func pools(f *Facts) []finding {
-	return f.eachReport(func(node string, r *inspect.Report) (all []finding) {
+// pools checks the state of the pools. An agent whose disk is not mounted has no report, so its
+// metrics are read, too; where they are unknown, other checks have the reason.
+func pools(f *Facts) (all []finding) {
+	for i := range f.Metrics {
+		for _, s := range f.Metrics[i].Samples(readyMetric) {
+			if s.Value == 0 {
+				all = append(all, finding{Critical, podOf(f.Metrics[i].Agent), "pool " + s.Labels["pool"] + " is not ready: " +
+					"no volume is created, grown or deleted there", "see docs/runbooks/HPPPoolNotReady.md"})
+			}
+		}
+	}
+	return append(all, f.eachReport(func(node string, r *inspect.Report) (all []finding) {
 		for _, p := range fleet.Problems(r) {
 			all = append(all, finding{Warning, "node " + node, p, "kubectl hpp pools " + poolName(r)})
 		}
 		return all
-	})
+	})...)
 }
 
 // poolSpace finds pools that are nearly full. The share is that of the alert HPPPoolAlmostFull.
@@ -58,6 +67,7 @@ func poolSpace(f *Facts) []finding {
 }
 
 const (
+	readyMetric  = "kubevirt_hpp_pool_ready"
 	quotaMetric  = "kubevirt_hpp_pool_quota_enforced"
 	sharedMetric = "kubevirt_hpp_pool_path_shared_with_os"
 	expiryMetric = "kubevirt_hpp_certificate_expiry_timestamp_seconds"
