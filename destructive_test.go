@@ -17,7 +17,7 @@ import (
 
 // destructive matches what asks people to destroy something, or to take away what protects it.
 var destructive = regexp.MustCompile(`(?i)\bkubectl [^.;]*\b(delete (pv|pvc|node|lease|namespace|crd|hostpathprovisioner)|drain)\b|` +
-	`"?finalizers?"?: ?null|\bremove (the|its|their) finalizers?|\borphans remove\b|--force\b|\bmkfs\.|\bwipefs\b|\brm -|` +
+	`"?finalizers?"?: ?null|deleteFromPrimitiveList/finalizers|\bremove (the|its|their) finalizers?|\borphans remove\b|--force\b|\bmkfs\.|\bwipefs\b|\brm -|` +
 	`hostpath-provisioner\.kubevirt\.io/(give-up|delete-volume)|` +
 	`\bdelete (the |that |this |its |their |a |old |other )*(claim|PV|volume|Lease|pool|disk|data|pod)s?\b|\bdelete (it|them)\b|` +
 	`\b(create|make) (the|its) filesystem again\b`)

@@ -3,10 +3,13 @@ package manifests_test
 import (
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
 )
 
 // The images of other projects are theirs to change. No file of the repository may name one in
@@ -28,5 +31,43 @@ func TestNothingNamesAnImageOfOthers(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The older provisioner's DaemonSets have names of this project's. The commands that delete them
+// leave those with a label that all of this project's have.
+func TestReplacingKeepsThisProjectsDaemonSets(t *testing.T) {
+	const label = "app.kubernetes.io/name"
+	deletes := regexp.MustCompile(`(?m)^.*kubectl.* delete daemonset.*$`).FindAllString(page(t, "docs/from-kubevirt.md"), -1)
+	if len(deletes) != 2 {
+		t.Errorf("docs/from-kubevirt.md deletes DaemonSets by %q", deletes)
+	}
+	for _, command := range deletes {
+		if !strings.Contains(command, " -l '"+label+"!=hostpath-provisioner' ") {
+			t.Errorf("%s: also deletes this project's", command)
+		}
+	}
+	bases := 0
+	for _, file := range files(t) {
+		if path.Base(file) != "kustomization.yaml" {
+			continue
+		}
+		k := one[*kustomization](t, file)
+		for _, resource := range k.Resources {
+			if path.Ext(resource) != ".yaml" {
+				continue
+			}
+			for _, object := range load(t, path.Join(path.Dir(file), resource)) {
+				if _, is := object.(*appsv1.DaemonSet); !is {
+					continue
+				}
+				if bases++; len(k.Labels) != 1 || k.Labels[0].Pairs[label] != "hostpath-provisioner" {
+					t.Errorf("the DaemonSet of %s lacks the label %s", file, label)
+				}
+			}
+		}
+	}
+	if bases < 4 {
+		t.Errorf("%d DaemonSets", bases)
 	}
 }

@@ -13,9 +13,10 @@ import (
 )
 
 // The commands of docs/from-kubevirt.md take an older driver's objects away and put ours in their
-// place, under a pod that writes. Without them the API server refuses what cannot be changed.
+// place, under a pod that writes. Without them the API server refuses what cannot be changed. What
+// only has the name of such an object stays.
 func TestReplaceOlder(t *testing.T) {
-	commands := pageCommands(t, "docs/from-kubevirt.md", "Replace its objects")
+	commands := pageCommands(t, "docs/from-kubevirt.md", "For CSI volumes:\n", "Classes with other names stay")
 	standInImage(t)
 	f := csiForm{
 		apply: []string{"-f", withoutProvisioner(t, filepath.Join("testdata", "swapin.yaml"))},
@@ -43,6 +44,8 @@ func TestReplaceOlder(t *testing.T) {
 		}
 	}
 	used := older(s, one, "local")
+	_, err = kubectl("apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: hostpath-provisioner}\nprovisioner: example.com/others\n", "replace", "--force", "-f", "-")
+	must(s, "another provisioner's class", err)
 	csiClaimOutlives(s, one, used, func() {
 		for _, command := range commands {
 			runCommand(s, strings.ReplaceAll(command, "$STORAGE", "manifests/csi")) // with the image that is loaded
@@ -55,6 +58,8 @@ func TestReplaceOlder(t *testing.T) {
 			t.Errorf("the older account keeps %s: %v", left, err)
 		}
 	}
+	_, err = kubectl("", "delete", "storageclass", "hostpath-provisioner")
+	must(s, "another provisioner's class", err)
 	t.Run("permitted", csiAlone.permitted)
 }
 
@@ -91,20 +96,20 @@ func csiReadme(_ *testing.T, s *harness.Scene) {
 	s.Bound(claimNamed(s, "data"))
 }
 
-// pageCommands returns the lines of the blocks of commands in the section of a page.
-func pageCommands(t *testing.T, page, section string) (commands []string) {
+// pageCommands returns the lines of the blocks of commands of a page that lie between two texts.
+func pageCommands(t *testing.T, page, from, to string) (commands []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, page))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, found := strings.Cut(string(text), "\n## "+section+"\n")
-	rest, _, _ = strings.Cut(rest, "\n## ")
-	for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```").FindAllStringSubmatch(rest, -1) {
+	_, rest, found := strings.Cut(string(text), from)
+	rest, _, ends := strings.Cut(rest, to)
+	for _, block := range regexp.MustCompile("(?ms)^ *```sh\n(.*?)^ *```").FindAllStringSubmatch(rest, -1) {
 		commands = append(commands, strings.Split(strings.TrimSpace(block[1]), "\n")...)
 	}
-	if !found || len(commands) == 0 {
-		t.Fatalf("%s has no commands in %q", page, section)
+	if !found || !ends || len(commands) == 0 {
+		t.Fatalf("%s has no commands between %q and %q", page, from, to)
 	}
 	return commands
 }

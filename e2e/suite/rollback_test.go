@@ -49,6 +49,17 @@ func deleteAsOlder(s *harness.Scene, a *harness.Agent, name string) {
 	}
 }
 
+// othersPV is a PV of another provisioner, which the agent serves too: a local-path PV that it adopted.
+func othersPV(s *harness.Scene, a *harness.Agent) string {
+	s.Helper()
+	pv := handmadePV(s, a, "", "")
+	pv.Name = s.ClassName("others")
+	pv.Annotations = map[string]string{harness.AnnProvisionedBy: localPath}
+	pv.Finalizers = []string{finalizer}
+	pv.Spec.ClaimRef, pv.Spec.StorageClassName = nil, pv.Name
+	return save(s, pv).Name
+}
+
 // wantData fails the test unless the directory of the claim's volume has its file.
 func wantData(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVolumeClaim) {
 	s.Helper()
@@ -127,8 +138,18 @@ func TestRollback(t *testing.T) {
 		}
 		return nil
 	})
+	others := othersPV(s, a)
+	s.PatchPV(harness.PVName(kept), fmt.Sprintf(`{"metadata":{"finalizers":[%q,%q]}}`, finalizer, someonesFinalizer))
 	s.Shell(withoutFinalizers(s, a.Node))
 	s.Gone(harness.PVName(early))
+	if pv := s.PV(others); !slices.Contains(pv.Finalizers, finalizer) {
+		t.Errorf("another provisioner's PV lost its finalizer, and has %v", pv.Finalizers)
+	}
+	s.ForcePVAway(others)
+	if pv := s.PV(harness.PVName(kept)); !slices.Contains(pv.Finalizers, someonesFinalizer) {
+		t.Errorf("the PV lost another controller's finalizer, and has %v", pv.Finalizers)
+	}
+	s.PatchPV(harness.PVName(kept), `{"metadata":{"finalizers":null}}`)
 	for _, claim := range []*corev1.PersistentVolumeClaim{kept, deleted} {
 		if pv := s.PV(harness.PVName(claim)); slices.Contains(pv.Finalizers, finalizer) {
 			t.Errorf("PV %s has the finalizers %v", pv.Name, pv.Finalizers)
