@@ -34,16 +34,16 @@ func TestNothingNamesAnImageOfOthers(t *testing.T) {
 	}
 }
 
-// The older provisioner's DaemonSets have names of this project's. The commands that delete them
-// leave those with a label that all of this project's have.
-func TestReplacingKeepsThisProjectsDaemonSets(t *testing.T) {
+// The older provisioner's objects have names of this project's. The commands that delete them leave
+// those with a label that all of this project's have.
+func TestReplacingKeepsThisProjectsObjects(t *testing.T) {
 	const label = "app.kubernetes.io/name"
-	deletes := regexp.MustCompile(`(?m)^.*kubectl.* delete daemonset.*$`).FindAllString(page(t, "docs/from-kubevirt.md"), -1)
-	if len(deletes) != 2 {
-		t.Errorf("docs/from-kubevirt.md deletes DaemonSets by %q", deletes)
+	deletes := regexp.MustCompile(`(?m)^.*kubectl.* delete (?:daemonset|deployment|clusterrolebinding|rolebinding).*$`).FindAllString(page(t, "docs/from-kubevirt.md"), -1)
+	if len(deletes) != 5 {
+		t.Errorf("docs/from-kubevirt.md deletes objects by %q", deletes)
 	}
 	for _, command := range deletes {
-		if !strings.Contains(command, " -l '"+label+"!=hostpath-provisioner' ") {
+		if !strings.Contains(command, " -l '"+label+"!=hostpath-provisioner") {
 			t.Errorf("%s: also deletes this project's", command)
 		}
 	}
