@@ -50,6 +50,7 @@ var Elsewhere = map[string]string{
 	"docs/recover.md":                     "they need a cluster that lost its objects: TestRecover of nodes and make demo-recover",
 	"docs/reference/operator.md":          "TestOperator of nodes: it reads the conditions",
 	"docs/release.md":                     "they make a release: TestTwoReleases of release",
+	"docs/sidecars.md":                    "they need the image of a sidecar: TestCSI of nodes switches so, either way",
 	"docs/single-node.md":                 "TestSingleNode of nodes follows its first block: the cluster of TestPages has two nodes",
 	"docs/runbooks/HPPDiskError.md":       disksElsewhere,
 	"docs/runbooks/HPPDiskGone.md":        disksElsewhere,
