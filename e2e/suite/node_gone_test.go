@@ -216,7 +216,8 @@ func (g *goneScene) deleted() {
 	}
 	for _, claim := range g.volumes[""] {
 		pv := g.Bound(claim)
-		words := fmt.Sprintf("node %s does not exist any more.*kubectl -n %s delete pvc %s; kubectl delete pv %s", g.node.Name, g.Namespace, claim.Name, pv.Name)
+		words := fmt.Sprintf("node %s does not exist any more.*grep -qx %[4]s && kubectl -n %[2]s delete pvc %[3]s; kubectl delete pv %[4]s",
+			g.node.Name, g.Namespace, claim.Name, pv.Name)
 		awaitEvent(g.Scene, claim.UID, "VolumeNodeGone", words)
 		awaitEvent(g.Scene, pv.UID, "VolumeNodeGone", words)
 	}

@@ -3,6 +3,8 @@ package events
 import (
 	"fmt"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // listedNames is the number of names that a message lists; inspect lists all.
@@ -28,6 +30,14 @@ func Names(names []string, n int) string {
 		return strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
+}
+
+// ToDeleteClaim returns the commands that delete the claim of a PV, and wait unless flags say otherwise.
+// An event is read for an hour, and a StatefulSet makes a claim of a deleted one's name at once: the
+// commands delete only a claim that names the PV.
+func ToDeleteClaim(claim *corev1.PersistentVolumeClaim, pv, flags string) string {
+	return fmt.Sprintf("kubectl -n %[1]s get pvc %[2]s -o jsonpath='{.spec.volumeName}' | grep -qx %[3]s && "+
+		"kubectl -n %[1]s delete pvc %[2]s%[4]s; ", claim.Namespace, claim.Name, pv, flags)
 }
 
 // MaxNote is the longest text of an event of the API events.k8s.io/v1; the API server refuses others.

@@ -2,9 +2,35 @@ package events
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
+
+// An event is read when a workload has made a claim of the name for another volume already: its command
+// leaves that one, and deletes the one that still names the PV.
+func TestToDeleteClaim(t *testing.T) {
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data"}}
+	for named, want := range map[string]string{"pvc-1": "-n shop delete pvc data --wait=false\n", "pvc-11": "", "": ""} {
+		dir := t.TempDir()
+		kubectl := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in\n\"-n shop get pvc data -o jsonpath={.spec.volumeName}\") printf %%s %q ;;\n"+
+			"*) printf '%%s\\n' \"$*\" >>%s/done ;;\nesac\n", named, dir)
+		if err := os.WriteFile(filepath.Join(dir, "kubectl"), []byte(kubectl), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		c := exec.Command("sh", "-c", ToDeleteClaim(claim, "pvc-1", " --wait=false")+"true")
+		c.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+		out, err := c.CombinedOutput()
+		if done, _ := os.ReadFile(filepath.Join(dir, "done")); err != nil || string(done) != want {
+			t.Errorf("of a claim of volume %q: %q, want %q; %s %v", named, done, want, out, err)
+		}
+	}
+}
 
 // A text that is too long has as many of its parts as fit, and the number of the others.
 func TestFit(t *testing.T) {

@@ -133,7 +133,7 @@ func (r *Reconciler) report(ctx context.Context, pv *corev1.PersistentVolume, wh
 	}
 	if claim != nil {
 		objects = append(objects, events.Claim(claim))
-		first = fmt.Sprintf("kubectl -n %s delete pvc %s --wait=false; ", claim.Namespace, claim.Name)
+		first = events.ToDeleteClaim(claim, pv.Name, " --wait=false")
 	}
 	why += fmt.Sprintf(". If the machine is gone for good, to give the data up: %skubectl delete pv %s", first, pv.Name)
 	for _, o := range objects {

@@ -93,8 +93,7 @@ func (r *Reconciler) report(ctx context.Context, pv *corev1.PersistentVolume, wh
 		case client.IgnoreNotFound(err) != nil:
 			return fmt.Errorf("read claim %s/%s: %w", ref.Namespace, ref.Name, err)
 		case err == nil && claim.UID == ref.UID:
-			objects, first = append(objects, events.Claim(&claim)), fmt.Sprintf("kubectl -n %s delete pvc %s; ", claim.Namespace,
-				claim.Name)
+			objects, first = append(objects, events.Claim(&claim)), events.ToDeleteClaim(&claim, pv.Name, "")
 		}
 	}
 	if commands {
