@@ -58,10 +58,14 @@ func runRecover(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
-	switch format {
-	case "json":
-		return printJSON(out, plan)
-	case "yaml":
+	if format == "json" {
+		return printJSON(out, plan) // kubectl hpp has the volumes of all nodes
+	}
+	together := make([]recovery.OnNode, len(plan.Volumes))
+	for i := range plan.Volumes {
+		together[i] = recovery.OnNode{Node: plan.Node, Volume: &plan.Volumes[i]}
+	}
+	if recovery.Together(together, c.Options); format == "yaml" {
 		return c.printObjects(plan)
 	}
 	return c.printTable(plan)

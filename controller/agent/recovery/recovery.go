@@ -77,6 +77,7 @@ func (p *Planner) decide(ctx context.Context, pool *volume.Pool, rec record.Reco
 			}
 		}
 	}
+	v.LostNamespaceUID = recovery.LostNamespace(v, facts, r.Options)
 	v.Finding = recovery.Decide(v, facts, r.Options)
 	switch {
 	case v.Verdict != recovery.Made:
@@ -181,6 +182,7 @@ func (p *Planner) restore(ctx context.Context, pool *volume.Pool, r record.Recor
 		made.Spec.Resources.Requests = pv.Spec.Capacity.DeepCopy() // a growth that was not served
 	}
 	recovery.NotePolicy(pv, v.Policy)
+	recovery.NoteNamespace(pv, *v, o.Options)
 	v.Objects = &recovery.Objects{PV: pv, Claim: made}
 	v.Notes = notes(r, made, classes.Items)
 	return nil
@@ -213,8 +215,7 @@ func notes(r record.Record, claim *corev1.PersistentVolumeClaim, classes []stora
 	}
 	switch {
 	case r.Claim == nil:
-		all = append(all, fmt.Sprintf("an older agent recorded no class, access modes and labels: class %q is a "+
-			"guess", class))
+		all = append(all, fmt.Sprintf("its record has no class, access modes and labels: class %q is a guess", class))
 	case len(r.Claim.Omitted) > 0:
 		all = append(all, "too long for the record, and missing: "+strings.Join(r.Claim.Omitted, ", "))
 	}

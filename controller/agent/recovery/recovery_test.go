@@ -128,7 +128,7 @@ func TestObjectsWithNotes(t *testing.T) {
 		class string
 		note  string
 	}{
-		"an older record":  {nil, nil, "wait", "older agent"},
+		"an older record":  {nil, nil, "wait", "has no class"},
 		"a missing class":  {had(), func(a answers) { a[atClasses] = storagev1.StorageClassList{} }, "csi", `class "csi" does not exist`},
 		"no class":         {&record.Claim{Provisioner: contract.CSIProvisioner, Class: ""}, nil, "", ""},
 		"labels too long":  {&record.Claim{Class: "csi", Omitted: []string{"annotations", "labels"}}, nil, "csi", "missing: annotations, labels"},

@@ -68,6 +68,9 @@ const (
 	// give the PV up without its directory, or that its volume had when the PV was made again. It
 	// returns once PV and claim are Bound.
 	AnnFormerPolicy = "hostpath-provisioner.kubevirt.io/former-reclaim-policy"
+	// AnnLostNamespace on a PV that was made again has the UIDs of the cluster that lost it, and of the
+	// namespace of its claim there: CLUSTER/NAMESPACE.
+	AnnLostNamespace = "hostpath-provisioner.kubevirt.io/lost-namespace"
 	// AnnPoolPolicy on the PV of a pool's claim is the reclaim policy that it had before the operator
 	// set Retain, for as long as the pool's holder lives.
 	AnnPoolPolicy = "hostpath-provisioner.kubevirt.io/pool-reclaim-policy"

@@ -70,7 +70,7 @@ func Decide(v Volume, f Facts, o Options) Finding {
 	}
 	for _, check := range []func(Volume, Facts, Options) string{ofRecord, OfCluster, ofNamespace, ofPV, ofClaim} {
 		if why := check(v, f, o); why != "" {
-			return Finding{Verdict: Left, Why: why}
+			return Finding{Verdict: Left, Why: why, Released: f.PV != nil && contract.Released(f.PV)}
 		}
 	}
 	found := Finding{Verdict: Made, PVWrite: f.PV == nil}

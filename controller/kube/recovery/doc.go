@@ -1,10 +1,11 @@
 // Package recovery has the rules by which the PV and the claim of a volume are made again, after a
 // cluster lost them and its disks did not.
 //
-//	plan.go     the plan of a node, which its agent prints and kubectl hpp reads
-//	decide.go   what becomes of one volume, from its record and from what the API server has
-//	pending.go  whether a claim that waits for a volume may get this one
-//	policy.go   the reclaim policy, which is Retain until PV and claim are bound
+//	plan.go      the plan of a node, which its agent prints and kubectl hpp reads
+//	decide.go    what becomes of one volume, from its record and from what the API server has
+//	together.go  what only the volumes of all nodes together show: earlier tenants, two of one claim
+//	pending.go   whether a claim that waits for a volume may get this one
+//	policy.go    the reclaim policy, which is Retain until PV and claim are bound
 //
 // The agent makes a plan with its own rights, and writes nothing. kubectl hpp reads the API server
 // with the rights of its user, decides again by the same rules, and writes:

@@ -74,8 +74,10 @@ type Volume struct {
 	ClaimCreated time.Time `json:"claimCreated,omitzero"`
 	// NamespaceUID is that of the claim's namespace; "" if the record does not have it.
 	NamespaceUID string `json:"namespaceUID,omitempty"`
-	Cluster      string `json:"cluster,omitempty"`
-	Policy       string `json:"reclaimPolicy,omitempty"`
+	// LostNamespaceUID is what LostNamespace returns.
+	LostNamespaceUID string `json:"lostNamespaceUID,omitempty"`
+	Cluster          string `json:"cluster,omitempty"`
+	Policy           string `json:"reclaimPolicy,omitempty"`
 	// PVUID is that of the PV that may delete the volume; "" if it is not known.
 	PVUID string `json:"pvUID,omitempty"`
 	// Kept is the ID of a deleted volume that the pool keeps; "" for one in place.
@@ -106,6 +108,8 @@ type Finding struct {
 	// that is Made; if neither is asked for, the two are about to be bound.
 	ClaimWrite ClaimWrite `json:"claimWrite,omitempty"`
 	PVWrite    bool       `json:"pvWrite,omitempty"`
+	// Released is set for a volume that is left and whose PV is Released.
+	Released bool `json:"released,omitempty"`
 }
 
 // ClaimWrite is a write to a claim.

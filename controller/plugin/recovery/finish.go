@@ -24,14 +24,13 @@ const (
 // Wait waits until PV and claim of the volumes that were made are Bound. It notes which are not when the
 // context ends.
 func (r *Recovery) Wait(ctx context.Context, all []*Volume) {
-	var last error
 	for {
-		waits := 0
+		waits, failed := 0, map[*Volume]error{}
 		for _, it := range all {
 			if it.Verdict != recovery.Made || it.Failed != "" || it.Bound {
 				continue
 			}
-			if it.Bound, last = r.bound(ctx, it); !it.Bound {
+			if it.Bound, failed[it] = r.bound(ctx, it); !it.Bound {
 				waits++
 			}
 		}
@@ -42,8 +41,11 @@ func (r *Recovery) Wait(ctx context.Context, all []*Volume) {
 		case <-ctx.Done():
 			for _, it := range all {
 				if it.Verdict == recovery.Made && it.Failed == "" && !it.Bound {
-					it.Failed = fmt.Sprintf("PV %s and its claim are written, and not Bound yet: kubectl describe the claim (%v)",
-						it.PVName, last)
+					it.Failed = fmt.Sprintf("PV %s and its claim are written, and not Bound yet: kubectl -n %s describe pvc %s",
+						it.PVName, r.Target(it.Volume), it.Claim)
+					if err := failed[it]; err != nil {
+						it.Failed += fmt.Sprintf(" (%v)", err)
+					}
 				}
 			}
 			return

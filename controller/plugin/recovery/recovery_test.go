@@ -200,7 +200,8 @@ func TestRecoverInterrupted(t *testing.T) {
 	})
 	l.Apply(ctx, all)
 	l.Wait(ctx, all)
-	if len(all) != 2 || !strings.Contains(all[0].Failed, "are written, and not Bound yet") || !strings.Contains(all[1].Failed, "nothing was written for it") {
+	if len(all) != 2 || !strings.Contains(all[0].Failed, "are written, and not Bound yet: kubectl -n shop describe pvc data-0") ||
+		strings.Contains(all[0].Failed, "nil") || !strings.Contains(all[1].Failed, "nothing was written for it") {
 		t.Errorf("%+v", all)
 	}
 }
@@ -327,6 +328,27 @@ func TestRecoverInNamespaceThatIsMadeAgain(t *testing.T) {
 		if !strings.Contains(all[0].Failed, want) || i == 1 && !strings.Contains(all[0].Why, "another tenant") {
 			t.Errorf("run %d: %q, %+v", i, all[0].Failed, all[0].Finding)
 		}
+	}
+}
+
+// The lost cluster had a namespace twice, and kept a volume of its earlier tenant: the later one's claims are
+// made, and the earlier volume is left, also by the next run, to which the others are of this cluster.
+func TestRecoverEarlierTenant(t *testing.T) {
+	l := newLost(t, 2)
+	for i, uid := range []string{"first", "second"} {
+		v := &l.plan.Volumes[i]
+		v.NamespaceUID, v.ClaimCreated = uid, created.Add(time.Duration(i)*time.Hour)
+		recovery.NoteNamespace(v.Objects.PV, *v, l.Options)
+	}
+	for i := range 2 {
+		all := l.run()
+		if all[0].Verdict != recovery.Left || !strings.Contains(all[0].Why, "-n shop --to-namespace=shop") || all[1].Failed != "" {
+			t.Errorf("run %d: %+v, and the later tenant's %+v %s", i, all[0].Finding, all[1].Finding, all[1].Failed)
+		}
+		l.plan.Volumes[1].NamespaceUID = "here"
+	}
+	if pv := l.pv("pvc-1"); pv.Status.Phase != corev1.VolumeBound {
+		t.Errorf("the later tenant's PV is %s", pv.Status.Phase)
 	}
 }
 

@@ -94,7 +94,11 @@ func (r *Recovery) Decide(ctx context.Context, plans []agents.Planned) ([]*Volum
 			all = append(all, it)
 		}
 	}
-	leaveTwins(all)
+	together := make([]recovery.OnNode, len(all))
+	for i, v := range all {
+		together[i] = recovery.OnNode{Node: v.Node, Volume: &v.Volume}
+	}
+	recovery.Together(together, r.Options)
 	return append(all, r.withoutVolume(s, plans, known)...), nil
 }
 
@@ -123,6 +127,7 @@ func (r *Recovery) decide(ctx context.Context, s *scene, it *Volume) recovery.Fi
 	if err != nil {
 		return recovery.Finding{Verdict: recovery.Left, Why: fmt.Sprintf("it is not known what is there: %v", err)}
 	}
+	it.LostNamespaceUID = recovery.LostNamespace(it.Volume, f, r.Options)
 	found := recovery.Decide(it.Volume, f, r.Options)
 	if found.Verdict == recovery.Made && (found.PVWrite || found.ClaimWrite == recovery.CreateClaim) {
 		if err := r.check(it); err != nil {
@@ -179,34 +184,6 @@ func (r *Recovery) namespace(ctx context.Context, s *scene, name string) (*corev
 	}
 	s.namespaces[name] = ns
 	return ns, nil
-}
-
-// leaveTwins leaves volumes of which two would get one PV's or one claim's name: a retained volume and
-// its successor, or a pool and its copy.
-func leaveTwins(all []*Volume) {
-	names := map[string][]*Volume{}
-	for _, v := range all {
-		if v.Verdict == recovery.Made {
-			names["PV "+v.PVName] = append(names["PV "+v.PVName], v)
-			claim := fmt.Sprintf("claim %s/%s", v.Namespace, v.Claim)
-			names[claim] = append(names[claim], v)
-		}
-	}
-	for name, twins := range names {
-		if len(twins) < 2 {
-			continue
-		}
-		for _, v := range twins {
-			other := twins[0]
-			if other == v {
-				other = twins[1]
-			}
-			v.Finding = recovery.Finding{Verdict: recovery.Left,
-				Why: fmt.Sprintf("volume %s in %s on node %s is of %s, too: apply what `orphans show` prints for "+
-					"the one that is wanted", other.Name, other.Pool, other.Node, name)}
-			v.Notes = nil
-		}
-	}
 }
 
 // withoutVolume returns the PVs whose volumes no pool has: those that were deleted after the backup from
