@@ -84,7 +84,8 @@ func unreachable(path string, err error) error {
 	var cause *fs.PathError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: %s is missing; create it, or mount the disk it is on", fault.ErrNotReady, path)
+		return fmt.Errorf("%w: %s is missing; create it, or mount the disk it is on; in a container it also needs "+
+			"a volume and a mount", fault.ErrNotReady, path)
 	case errors.Is(err, unix.ENOTDIR):
 		return fmt.Errorf("%w: a part of %s is not a directory", fault.ErrInvalid, path)
 	case errors.As(err, &cause):
@@ -123,12 +124,22 @@ func checkWritable(dir string) error {
 		return fmt.Errorf("%w: %w", fault.ErrNotReady, fault.Path("statfs", dir, err))
 	}
 	if st.Flags&unix.ST_RDONLY != 0 {
-		return fmt.Errorf("%w: %s is on a read-only filesystem; mount it for writing", fault.ErrNotReady, dir)
+		return readOnly(dir, uint32(st.Type))
 	}
 	if err := unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
 		return fmt.Errorf("%w: this process cannot write to %s: %w", fault.ErrNotReady, dir, err)
 	}
 	return nil
+}
+
+// readOnly returns what to do about a directory on a read-only filesystem of that type, as statfs(2)
+// has it. A container that lacks a mount of the directory shows its own root, an overlay.
+func readOnly(dir string, filesystem uint32) error {
+	if filesystem == unix.OVERLAYFS_SUPER_MAGIC {
+		return fmt.Errorf("%w: %s is in the container's own filesystem, and not on the node; add a volume and a mount for it "+
+			"to the DaemonSet", fault.ErrNotReady, dir)
+	}
+	return fmt.Errorf("%w: %s is on a read-only filesystem; mount it for writing", fault.ErrNotReady, dir)
 }
 
 // The oldest kernel that has every call we make: openat2(2) came with 5.6,

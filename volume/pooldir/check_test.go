@@ -2,7 +2,11 @@ package pooldir
 
 import (
 	"errors"
+	"io/fs"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
@@ -18,5 +22,21 @@ func TestSystemDirectories(t *testing.T) {
 		if err := checkSystem(path); !errors.Is(err, fault.ErrInvalid) {
 			t.Errorf("%s: %v", path, err)
 		}
+	}
+}
+
+// A path that the DaemonSet does not mount is in the container's own filesystem: no disk of the node
+// is to be mounted for writing.
+func TestMessagesNameAMissingMount(t *testing.T) {
+	for filesystem, want := range map[uint32]string{
+		unix.XFS_SUPER_MAGIC:       "mount it for writing",
+		unix.OVERLAYFS_SUPER_MAGIC: "add a volume and a mount for it to the DaemonSet",
+	} {
+		if err := readOnly("/data", filesystem); !errors.Is(err, fault.ErrNotReady) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%#x: %v, want %q", filesystem, err, want)
+		}
+	}
+	if err := unreachable("/data", fs.ErrNotExist); !strings.HasSuffix(err.Error(), "in a container it also needs a volume and a mount") {
+		t.Error(err)
 	}
 }
