@@ -13,12 +13,14 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
 
 // Check checks whether a path can be a pool. It refuses an empty path, the root, a directory of the
-// operating system, a path that is not a directory, a missing parent, and a directory that cannot
-// be written. The last element of the path may be missing; Open creates it. A relative path
-// resolves against /. Check follows symbolic links: an administrator chooses them.
+// operating system, a path that is not a directory, a missing parent, a directory that cannot be
+// written, and one in the container's own filesystem. The last element of the path may be missing;
+// Open creates it. A relative path resolves against /. Check follows symbolic links: an administrator
+// chooses them.
 //
 // The error is an ErrInvalid if the path itself is wrong, and an ErrNotReady if that may change, or
 // if the disk does not answer. Check changes nothing.
@@ -38,10 +40,27 @@ func check(path string) error {
 	if err := checkSystem(real); err != nil {
 		return err
 	}
-	if there {
-		return checkWritable(real)
+	if !there {
+		real = filepath.Dir(real)
 	}
-	return checkWritable(filepath.Dir(real))
+	if err := checkWritable(real); err != nil {
+		return err
+	}
+	at, err := mount.Of(real)
+	if err != nil {
+		return fmt.Errorf("%w: %w", fault.ErrNotReady, err)
+	}
+	return checkOutside(real, at.Point, os.Getpid())
+}
+
+// checkOutside returns an error if a directory, of the mount at that point, is in the filesystem of the
+// container whose first process is this one: volumes there would end with the container.
+func checkOutside(dir, point string, pid int) error {
+	if point == "/" && pid == 1 {
+		return fmt.Errorf("%w: %s is in the container's own filesystem, and volumes there would end with it; add a volume and "+
+			"a mount for it to the DaemonSet", fault.ErrInvalid, dir)
+	}
+	return nil
 }
 
 // resolve returns a path without links. Its last element may be missing.

@@ -40,3 +40,16 @@ func TestMessagesNameAMissingMount(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What a container writes into its own filesystem ends with it.
+func TestNoPoolInTheContainerItself(t *testing.T) {
+	for _, c := range []struct {
+		mounted string
+		pid     int
+		refused bool
+	}{{"/", 1, true}, {"/data", 1, false}, {"/", 4711, false}} {
+		if err := checkOutside("/data", c.mounted, c.pid); errors.Is(err, fault.ErrInvalid) != c.refused {
+			t.Errorf("mount %s, process %d: %v", c.mounted, c.pid, err)
+		}
+	}
+}
