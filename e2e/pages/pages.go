@@ -32,6 +32,7 @@ var Elsewhere = map[string]string{
 	"docs/from-kubevirt.md": "TestReplaceOlder of nodes runs them",
 	"docs/from-local-path.md": "TestLocalPath of nodes and make demo-local-path: the form needs another class " +
 		"and directory",
+	"docs/from-local-pv.md":               "they need a ConfigMap of another program: TestUpgrade of disks has its PVs",
 	"docs/gitops.md":                      "they delete the operator's resource and need Flux and Argo CD: TestGitOpsOperator of suite prunes it",
 	"docs/helm.md":                        "they need Helm: TestHelm of nodes follows it",
 	"docs/kubevirt.md":                    "they need KubeVirt, which was not run: TestGuestIsFull of vm and TestPopulateAsCDI of suite have the drill",
