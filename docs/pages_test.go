@@ -151,3 +151,20 @@ func TestPagesAskForStatus(t *testing.T) {
 		}
 	}
 }
+
+// A copy that fails, such as one on a full disk, must not take the place of the original: lines of a page are pasted together.
+func TestPagesCopyBeforeTheyRemove(t *testing.T) {
+	copies, removes := regexp.MustCompile(`^\s*(cp|tar|dd|rsync)\s.*[^&]$`), regexp.MustCompile(`^\s*(mv|rm)\s`)
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(string(text), "\n")
+		for i := range len(lines) - 1 {
+			if copies.MatchString(lines[i]) && removes.MatchString(lines[i+1]) {
+				t.Errorf("%s:%d: if the copy fails, the next line removes the original: join them with &&", page, i+1)
+			}
+		}
+	}
+}
