@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
@@ -26,8 +28,8 @@ func (s *session) orphansCommand() *cobra.Command {
 		Long: "orphans lists the volumes of all nodes whose PV is gone, and why the agent of the node would keep each,\n" +
 			"and directories of pools that have no record. An administrator brings a volume back, or removes it, on its\n" +
 			"node: see docs/operations.md.\n\n" +
-			"Permissions: list nodes, csistoragecapacities, and pods and events of all namespaces; create pods/exec in\n" +
-			"the agents' namespace.",
+			"Permissions: list nodes, persistentvolumes, csistoragecapacities, and pods and events of all namespaces;\n" +
+			"create pods/exec in the agents' namespace.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return s.orphans(c.Context()) },
 	}
@@ -45,11 +47,17 @@ func (s *session) orphans(ctx context.Context) error {
 	if err := s.connect("wide", "name"); err != nil {
 		return err
 	}
-	f, nodes := s.fleet(ctx)
+	var (
+		f     fleet.Facts
+		nodes []fleet.Node
+		pvs   cluster.List[corev1.PersistentVolume]
+	)
+	cluster.Together(func() { f, nodes = s.fleet(ctx) }, func() { pvs = s.reader.PVs(ctx) })
+	named := namedByPVs(pvs.Items)
 	found, noted := s.orphansOf(ctx, answering(f.Pools))
 	l := List[Orphan]{Unknown: unknowns(&f), Missing: missing(nodes, &f)}
 	for _, n := range nodes {
-		l.Items = append(l.Items, orphansOn(n, found[n.Name])...)
+		l.Items = append(l.Items, orphansOn(n, found[n.Name], named, pvs.Unknown)...)
 		if why := noted[n.Name]; why != "" && len(n.Pools) > 0 {
 			l.Missing = append(l.Missing, Missing{Node: n.Name, Why: "older than the agent's last check: " + why})
 		}
@@ -61,10 +69,10 @@ func (s *session) orphans(ctx context.Context) error {
 	}
 	for _, o := range l.Items {
 		size, since, verdict := contract.Size(o.Bytes), s.ago(o.Since), "possible"
-		switch {
-		case o.Unrecorded:
+		if o.Unrecorded {
 			size, since, verdict = "unknown", "", "by hand"
-		case o.Kept != "":
+		}
+		if o.Kept != "" {
 			verdict = "kept: " + o.Kept
 		}
 		p.names = append(p.names, o.Node+"/"+o.Name)
@@ -104,9 +112,42 @@ func (s *session) orphansOf(ctx context.Context, of []cluster.Agent) (found map[
 	return found, noted
 }
 
+// namedByPVs returns what could be the name of a PV's directory, whatever its kind, path or node,
+// with the PV.
+func namedByPVs(pvs []corev1.PersistentVolume) map[string]string {
+	named := make(map[string]string, 4*len(pvs))
+	for i := range pvs {
+		pv := &pvs[i]
+		for name := range strings.SplitSeq(contract.DirectoryOf(pv), "/") {
+			named[name] = pv.Name
+		}
+		if pv.Spec.CSI != nil {
+			named[pv.Spec.CSI.VolumeHandle] = pv.Name
+		}
+	}
+	for i := range pvs {
+		named[pvs[i].Name] = pvs[i].Name
+	}
+	delete(named, "") // before the first slash of a path
+	return named
+}
+
+// keptFor returns why a directory without a record is not to be removed, "" if no PV could name it.
+// It may be the volume of another provisioner, or of one that the agent has not adopted.
+func keptFor(directory string, named map[string]string, unknown string) string {
+	of, _ := contract.Provisioned(directory)
+	switch pv := cmp.Or(named[directory], named[of]); {
+	case pv != "":
+		return "PV " + pv + " may name it"
+	case unknown != "":
+		return "unknown: whether a PV names it: " + unknown
+	}
+	return ""
+}
+
 // orphansOn returns the orphans of a node: those that its agent reports, and what else its pools
-// have.
-func orphansOn(n fleet.Node, reported []agents.Orphan) (all []Orphan) {
+// have. named are the directories of PVs, which may be incomplete if unknown is not "".
+func orphansOn(n fleet.Node, reported []agents.Orphan, named map[string]string, unknown string) (all []Orphan) {
 	known := map[string]bool{}
 	for _, o := range reported {
 		known[o.Pool+"/"+o.Name] = true
@@ -120,7 +161,8 @@ func orphansOn(n fleet.Node, reported []agents.Orphan) (all []Orphan) {
 		}
 		for _, u := range p.Report.Unrecorded {
 			all = append(all, Orphan{Node: n.Name, Unrecorded: true,
-				Orphan: agents.Orphan{Pool: p.Path, Name: u.Name, Why: "a directory without a record"}})
+				Orphan: agents.Orphan{Pool: p.Path, Name: u.Name, Why: "a directory without a record",
+					Kept: keptFor(u.Name, named, unknown)}})
 		}
 	}
 	return all
