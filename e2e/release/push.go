@@ -33,6 +33,9 @@ func CheckPush(ctx context.Context, image string) error {
 		return err
 	}
 	if err := remote.CheckPushPermission(tag, authn.DefaultKeychain, http.DefaultTransport); err != nil {
+		if answer := (*transport.Error)(nil); !errors.As(err, &answer) {
+			return fmt.Errorf("%s: no registry answers there: %w", tag.Registry, err)
+		}
 		return fmt.Errorf("%s: log in with docker login or podman login: %w", tag.Registry, err)
 	}
 	return ctx.Err()

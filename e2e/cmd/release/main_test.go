@@ -2,9 +2,21 @@ package main
 
 import (
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
+
+// closed returns the address of a registry that lets nobody in.
+func closed(t *testing.T) string {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("WWW-Authenticate", `Basic realm="closed"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://")
+}
 
 // What a command lacks is said before anything is built.
 func TestArguments(t *testing.T) {
@@ -15,7 +27,8 @@ func TestArguments(t *testing.T) {
 		{"push --check registry.invalid/a:v1", "is not the name of an image that you can push"},
 		{"make --version v1.0.0 --image example.com/agent extra", "unexpected"},
 		{"make --version v1.0.0 --image example.com/agent --key k", "give PUSH=1 with KEY"},
-		{"make --version v1.0.0 --image localhost:1/agent --push --key k", "localhost:1: log in with docker login"},
+		{"make --version v1.0.0 --image localhost:1/agent --push --key k", "localhost:1: no registry answers there"},
+		{"make --version v1.0.0 --image " + closed(t) + "/agent --push --key k", "log in with docker login"},
 		{"make --version v1.0.0 --image registry.invalid/agent", "is not the name of an image that you can push"},
 		{"make --version v1.0.0 --image example.com/agent", "links to its pages and downloads: set REPOSITORY"},
 		{"make --version v1.0.0 --image example.com/agent --repository example.com/agent", "set REPOSITORY to the address"},
