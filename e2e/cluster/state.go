@@ -81,7 +81,7 @@ func lockState(dir string) (unlock func(), err error) {
 	}
 	unlock, err = lock(parent)
 	if err != nil {
-		return nil, fmt.Errorf("state directory %s: another up or down is at work; wait for it: %w", dir, err)
+		return nil, fmt.Errorf("state directory %s: another up or down below %s is at work; wait for it: %w", dir, parent, err)
 	}
 	return unlock, nil
 }
