@@ -210,7 +210,7 @@ func FuzzKeptRecord(f *testing.F) {
 		write(t, filepath.Join(entry, "data"), "kept")
 		write(t, entry+record.Suffix, string(data))
 		write(t, filepath.Join(at.path, private, "kept.json"), string(saved))
-		p := opened(t, volume.Config{Path: at.path, TrashRetention: 1<<63 - 1, TrashRetentionMax: 1<<63 - 1})
+		p := opened(t, volume.Config{Path: at.path, TrashRetention: 1<<63 - 1, TrashRetentionMax: 1<<63 - 1, Figures: roomy})
 		if _, err := inspect.Read(at.path); err != nil {
 			t.Error(err)
 		}

@@ -48,7 +48,7 @@ func (m *model) path() string { return filepath.Join(m.dir, "pool") }
 // start opens the pool in a new process.
 func (m *model) start(t *rapid.T) {
 	m.disk, m.life = &hanging{stopped: map[string]int{}}, &life{}
-	p, err := volume.New(volume.Config{Name: "pool", Path: m.path(), Patience: modelPatience, TrashRetention: time.Hour, Step: func(step string) {
+	p, err := volume.New(volume.Config{Name: "pool", Path: m.path(), Patience: modelPatience, TrashRetention: time.Hour, Figures: roomy, Step: func(step string) {
 		m.life.step(step)
 		m.stays(step)
 		m.disk.step(step)

@@ -94,7 +94,7 @@ func TestRecoverKept(t *testing.T) {
 			for _, put := range row.found {
 				put(t, path)
 			}
-			c := volume.Config{Path: path, TrashRetention: 24 * time.Hour}
+			c := volume.Config{Path: path, TrashRetention: 24 * time.Hour, Figures: roomy}
 			p := opened(t, c)
 			trashed := names(t, filepath.Join(path, trash))
 			if !slices.Equal(trashed, row.trash) {

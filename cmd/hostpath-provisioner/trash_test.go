@@ -15,6 +15,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/agent"
 	"kubevirt.io/hostpath-provisioner/controller/agent/orphans"
 	agentrecovery "kubevirt.io/hostpath-provisioner/controller/agent/recovery"
+	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/recovery"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -53,7 +54,7 @@ func (u *undeleter) Remove(_ context.Context, n orphans.Named) error {
 func keptPool(t *testing.T, claims ...string) (dir string, all []orphans.Named) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "a")
-	pool, err := volume.New(volume.Config{Path: dir, TrashRetention: time.Hour})
+	pool, err := volume.New(volume.Config{Path: dir, TrashRetention: time.Hour, Figures: classtest.Roomy})
 	if err == nil {
 		err = pool.Open()
 	}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"kubevirt.io/hostpath-provisioner/e2e/cluster"
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
@@ -19,6 +20,7 @@ import (
 func TestUndelete(t *testing.T) {
 	withAgents(t)
 	s := newScene(t)
+	harness.RoomToKeep(t, cluster.DefaultStateDir()) // the nodes' pools are below it
 	kept := s.Class("kept", func(c *storagev1.StorageClass) { c.Parameters = map[string]string{"trashRetention": "1h"} })
 	pod, err := podOf(s, one, agentSet)
 	must(s, "agent", err)

@@ -70,6 +70,7 @@ func TestUndelete(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)
 	a := s.Agent(s.Node("01"), harness.Options{Flags: []string{"--trash-retention=1h", "--orphans=delete", "--orphan-grace=0s"}})
+	harness.RoomToKeep(t, a.Pool)
 	for what, row := range map[string]struct {
 		as     string
 		killAt string

@@ -19,6 +19,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/agent/nodeinfo"
 	"kubevirt.io/hostpath-provisioner/controller/agent/pvs"
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -32,7 +33,8 @@ type answers = map[string]any
 // bound volume of its pool. The agent has no PV in memory.
 func orphaned(t *testing.T, says answers) (*Checker, volume.Volume) {
 	t.Helper()
-	pool, err := volume.New(volume.Config{Name: "legacy", Path: filepath.Join(t.TempDir(), "pool"), TrashRetention: time.Hour})
+	pool, err := volume.New(volume.Config{Name: "legacy", Path: filepath.Join(t.TempDir(), "pool"), TrashRetention: time.Hour,
+		Figures: classtest.Roomy})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -212,3 +212,17 @@ func (d *Disk) Groups() (map[string]int64, error) {
 	}
 	return counts, err
 }
+
+// RoomToKeep ends the test unless the filesystem of a directory has a tenth free: with less, agents remove
+// the deleted volumes that the test has them keep.
+func RoomToKeep(t TB, dir string) {
+	t.Helper()
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		t.Fatal(err)
+	}
+	if st.Bavail < st.Blocks/10 {
+		t.Fatalf("the disk of %s has %d of %d MiB free, less than a tenth, so no deleted volume is kept: make room", dir,
+			st.Bavail*uint64(st.Frsize)>>20, st.Blocks*uint64(st.Frsize)>>20)
+	}
+}
