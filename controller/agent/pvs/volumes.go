@@ -64,8 +64,8 @@ func (p *PVs) CheckRecorded(pv *corev1.PersistentVolume) error {
 	}
 	switch policy := string(pv.Spec.PersistentVolumeReclaimPolicy); {
 	case errors.Is(err, volume.ErrNotReady):
-		return fmt.Errorf("the finalizer stays until the reclaim policy %s is recorded: %w; if the pool never returns: "+
-			"kubectl patch pv %s --type merge -p '{\"metadata\":{\"finalizers\":null}}'", policy, err, pv.Name)
+		return fmt.Errorf("the finalizer stays until the reclaim policy %s is recorded: %w; if the pool never returns: %s",
+			policy, err, contract.ToDropFinalizer(pv.Name))
 	case err == nil && v.Migrating() == nil && (v.State != record.Bound || v.ReclaimPolicy != policy):
 		return fmt.Errorf("the finalizer stays until the reclaim policy %s is recorded; the record has %q", policy,
 			v.ReclaimPolicy)

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -48,6 +49,12 @@ func Released(pv *corev1.PersistentVolume) bool {
 func Leaving(pv *corev1.PersistentVolume) bool {
 	return pv.DeletionTimestamp != nil ||
 		Released(pv) && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+}
+
+// ToDropFinalizer is the command that takes the agent's finalizer from a PV, and leaves those of others: what
+// else holds the PV, such as Kubernetes while a claim is bound to it, goes on to.
+func ToDropFinalizer(pv string) string {
+	return fmt.Sprintf(`kubectl patch pv %s -p '{"metadata":{"$deleteFromPrimitiveList/finalizers":[%q]}}'`, pv, Finalizer)
 }
 
 // HasFinalizer reports whether the PV has the finalizer of the provisioner library, so that a deleted one is

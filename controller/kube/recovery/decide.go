@@ -230,9 +230,8 @@ func ofPV(v Volume, f Facts, o Options) string {
 	case ref != nil && (ref.Namespace != o.Target(v) || ref.Name != v.Claim):
 		return fmt.Sprintf("PV %s exists and is for claim %s/%s", pv.Name, ref.Namespace, ref.Name)
 	case contract.Released(pv): // compared with the record above: the command gives the volume to a claim by name
-		return fmt.Sprintf("PV %s is %s, and its claim was another: to use it, kubectl patch pv %s -p "+
-			`'{"spec":{"persistentVolumeReclaimPolicy":"Retain","claimRef":{"uid":null,"resourceVersion":null}}}'`+
-			", and recover again (docs/operations.md, Apply saved PVs again)", pv.Name, pv.Status.Phase, pv.Name)
+		return fmt.Sprintf("PV %s is %s, and its claim was another: to use it, kubectl patch pv %[1]s -p '%[3]s'"+
+			", and recover again (docs/operations.md, Apply saved PVs again)", pv.Name, pv.Status.Phase, toAvailable(pv))
 	case ref == nil:
 		return fmt.Sprintf("PV %s exists and names no claim: create the claim with volumeName %s", pv.Name, pv.Name)
 	case ref.UID != "" && (f.Claim == nil || f.Claim.UID != ref.UID):
@@ -240,6 +239,13 @@ func ofPV(v Volume, f Facts, o Options) string {
 			pv.Name, ref.UID)
 	}
 	return ""
+}
+
+// toAvailable returns the patch that makes a Released PV available to a claim of the name. It is for the PV as
+// it was read: a second run would make the claim Lost that is bound by then.
+func toAvailable(pv *corev1.PersistentVolume) string {
+	return fmt.Sprintf(`{"metadata":{"uid":%q,"resourceVersion":%q},"spec":{"persistentVolumeReclaimPolicy":"Retain",`+
+		`"claimRef":{"uid":null,"resourceVersion":null}}}`, pv.UID, pv.ResourceVersion)
 }
 
 func ofClaim(v Volume, f Facts, o Options) string {

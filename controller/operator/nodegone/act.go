@@ -97,8 +97,8 @@ func (r *Reconciler) report(ctx context.Context, pv *corev1.PersistentVolume, wh
 		}
 	}
 	if commands {
-		why += fmt.Sprintf(". To give the data up: %skubectl delete pv %[2]s --wait=false; "+
-			"kubectl patch pv %[2]s -p '{\"metadata\":{\"finalizers\":null}}'", first, pv.Name)
+		why += fmt.Sprintf(". To give the data up: %skubectl delete pv %s --wait=false; %s", first, pv.Name,
+			contract.ToDropFinalizer(pv.Name))
 	}
 	for _, o := range objects {
 		r.Events.Warn(ctx, o, topic+": "+why, events.VolumeNodeGone, why) // again if it is another reason within the hour
