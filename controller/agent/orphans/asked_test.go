@@ -161,7 +161,9 @@ func (r restorer) Restored(_ *volume.Pool, v volume.Volume, claim *corev1.Persis
 	if claim.Spec.StorageClassName == nil {
 		claim.Spec.StorageClassName = &r.class
 	}
-	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: v.PV}}, nil
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: v.PV}}
+	pv.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(v.Bytes, resource.BinarySI)}
+	return pv, nil
 }
 
 func TestObjectsThatBringBack(t *testing.T) {

@@ -22,7 +22,8 @@ import (
 // Restorer makes the PV of a volume without one.
 type Restorer interface {
 	// Restored returns a PV without claimRef that the agent would accept for the volume and the
-	// claim, with policy Retain. It sets the claim's class if it has none.
+	// claim, with policy Retain and its capacity. It sets the claim's class if it has none, and lowers its
+	// request to the capacity.
 	Restored(*volume.Pool, volume.Volume, *corev1.PersistentVolumeClaim,
 		[]storagev1.StorageClass) (*corev1.PersistentVolume, error)
 }
@@ -86,9 +87,7 @@ func (o *Checker) Restored(ctx context.Context, n Wanted, from Restorer) (all Ob
 	}
 	all.PV.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
 	all.PV.Spec.ClaimRef = &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
-	if r.Bytes > 0 {
-		all.PV.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(r.Bytes, resource.BinarySI)}
-	} else {
+	if r.Bytes == 0 {
 		all.Notes = append(all.Notes, "the volume's size is not known, because its directory was adopted: correct it in PV "+
 			"and claim")
 	}

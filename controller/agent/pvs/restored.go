@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -18,7 +19,11 @@ import (
 // Restored returns a PV that the agent would accept for a volume whose PV is gone, for that claim
 // and with policy Retain. It has the recorded name, and no claimRef. If the claim names no class,
 // the PV and the claim get the first of the classes whose volumes are in the pool, preferably one
-// of the recorded policy. Restored changes the claim alone; its request is the capacity.
+// of the recorded policy. Restored changes the claim alone.
+//
+// The capacity is what is allocated to the volume. Where that is not known, because its directory was
+// adopted, it is what the claim requests, and at most the size of the disk: the request may be a growth that
+// no provisioner served. The claim then requests no more than the capacity.
 //
 // A migrated volume gets the kind of PV that it had last, which the journal of an open migration
 // has, and another one the recorded kind, or that of the claim's class. If none is known, a hostPath
@@ -36,6 +41,9 @@ func (p *PVs) Restored(pool *volume.Pool, v volume.Volume, claim *corev1.Persist
 		made.Spec.StorageClassName = &sc.Name
 		pv := b.restored(v, pool, made, sc, p.At(pool))
 		contract.RestorePV(pv, v.Claim)
+		if err := setSize(pv, made, pool, v.Bytes); err != nil {
+			return nil, err
+		}
 		if err := b.wouldAccept(pv, pool, v); err != nil {
 			errs = append(errs, fmt.Errorf("as a PV of %s: %w", b.Provisioner, err))
 			continue
@@ -44,6 +52,28 @@ func (p *PVs) Restored(pool *volume.Pool, v volume.Volume, claim *corev1.Persist
 		return pv, nil
 	}
 	return nil, fmt.Errorf("volume %s: the agent would accept no PV: %w", v.Name, errors.Join(errs...))
+}
+
+// setSize sets the capacity of a PV that is made again, for a volume to which so many bytes are allocated, 0 if
+// that is not known.
+func setSize(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, pool *volume.Pool, bytes int64) error {
+	size := *pv.Spec.Capacity.Storage()
+	if bytes > 0 {
+		size = *resource.NewQuantity(bytes, resource.BinarySI)
+	} else {
+		space, err := pool.Space()
+		if err != nil {
+			return err
+		}
+		if whole := contract.WholeDisk(space.Total, 0); size.Cmp(whole) > 0 {
+			size = whole
+		}
+	}
+	pv.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: size}
+	if claim.Spec.Resources.Requests.Storage().Cmp(size) > 0 {
+		claim.Spec.Resources.Requests = pv.Spec.Capacity.DeepCopy()
+	}
+	return nil
 }
 
 // backendsFor returns the backends by precedence.

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
@@ -89,6 +90,47 @@ func TestRestoredPVIsRefused(t *testing.T) {
 		row.edit(&changed)
 		if _, err := p.Restored(pool, changed, classtest.Claim("c", "", ""), nil); err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %v, want %q", what, err, row.want)
+		}
+	}
+}
+
+// A PV that is made again has no more than the volume had: a request that nobody served is none. Of an adopted
+// volume of unknown size it has at most the size of the disk.
+func TestRestoredSize(t *testing.T) {
+	for what, row := range map[string]struct {
+		bytes   int64
+		request string
+		want    string // "" is the disk's size
+	}{
+		"as it was":                      {1 << 30, "1Gi", "1Gi"},
+		"a growth that was not served":   {1 << 30, "1Pi", "1Gi"},
+		"of unknown size":                {0, "2Gi", "2Gi"},
+		"of unknown size, and not grown": {0, "1Pi", ""},
+	} {
+		p := newPVs(t)
+		pool, name := p.Pools.Named("legacy"), "pvc-"+testUID
+		made, err := pool.Create(volume.Spec{Name: name, Bytes: 1 << 20, PV: name, ReclaimPolicy: "Delete",
+			Owner: record.Owner{Namespace: "default", Name: "data", UID: testUID}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		made.Bytes = row.bytes
+		claim := classtest.Claim("another", "wait", name)
+		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(row.request)}
+		pv, err := p.Restored(pool, made, claim, []storagev1.StorageClass{*classtest.Class("wait")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		space, err := pool.Space()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := contract.WholeDisk(space.Total, 0)
+		if row.want != "" {
+			want = resource.MustParse(row.want)
+		}
+		if has := pv.Spec.Capacity.Storage(); has.Cmp(want) != 0 || claim.Spec.Resources.Requests.Storage().Cmp(want) != 0 {
+			t.Errorf("%s: the PV has %s, the claim requests %s; want %s", what, has, claim.Spec.Resources.Requests.Storage(), &want)
 		}
 	}
 }

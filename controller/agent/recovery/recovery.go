@@ -175,12 +175,6 @@ func (p *Planner) restore(ctx context.Context, pool *volume.Pool, r record.Recor
 	if claim != nil && claim.Status.Phase == corev1.ClaimLost {
 		pv.Spec.ClaimRef.UID = claim.UID // it was bound before, and takes no other
 	}
-	if r.Bytes > 0 {
-		pv.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(r.Bytes, resource.BinarySI)}
-	}
-	if request := made.Spec.Resources.Requests.Storage(); request.Cmp(*pv.Spec.Capacity.Storage()) > 0 {
-		made.Spec.Resources.Requests = pv.Spec.Capacity.DeepCopy() // a growth that was not served
-	}
 	recovery.NotePolicy(pv, v.Policy)
 	recovery.NoteNamespace(pv, *v, o.Options)
 	v.Objects = &recovery.Objects{PV: pv, Claim: made}
