@@ -23,6 +23,7 @@ const (
 	topicAgentNotReady = "agent not ready"
 	topicNotReady      = "node not ready"
 	topicNotServed     = "not served"
+	topicNoSource      = "no node of the source"
 )
 
 // absence is why the agent of a node serves no claim. It is the zero value if the agent is ready.
@@ -33,6 +34,9 @@ type absence struct{ topic, why string }
 // records itself why it refuses a claim.
 func (r *Reconciler) act(ctx context.Context, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass,
 	p place, agent absence) error {
+	if p.copies {
+		return r.checkCopy(ctx, claim, p, agent)
+	}
 	if p.scheduled {
 		return r.checkPod(ctx, claim, sc)
 	}
@@ -61,11 +65,16 @@ func (r *Reconciler) act(ctx context.Context, claim *corev1.PersistentVolumeClai
 		return nil
 	}
 	if !contract.NodeReady(node) {
-		agent = absence{topicNotReady, fmt.Sprintf("node %s is not ready, so this claim waits for it: kubectl describe "+
-			"node %[1]s", p.node)}
+		agent = notReady(p.node)
 	}
 	r.warn(ctx, claim, agent.topic, agent.why)
 	return nil
+}
+
+// notReady is the absence of an agent whose node is not ready.
+func notReady(node string) absence {
+	return absence{topicNotReady, fmt.Sprintf("node %s is not ready, so this claim waits for it: kubectl describe node %[1]s",
+		node)}
 }
 
 // nodeOf returns the Node of a place, nil if there is none.
@@ -140,11 +149,12 @@ type place struct {
 	chosen bool
 	// scheduled is true if there is no node, and the scheduler is to choose one.
 	scheduled bool
+	// copies is true if the claim's volume is a copy, which the node of its source makes.
+	copies bool
 }
 
-// placeOf returns the place of a claim of the class. ok is false if the claim waits for no agent:
-// it is bound, deleted, or of another provisioner or populator; or if agents alone know its node, which
-// has the source of its copy.
+// placeOf returns the place of a claim of the class; for a copy without the node, which sourceNode has. ok is
+// false if the claim waits for no agent: it is bound, deleted, or of another provisioner or populator.
 func placeOf(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) (p place, ok bool) {
 	if claim.Spec.VolumeName != "" || claim.DeletionTimestamp != nil || contract.Populated(claim) {
 		return place{}, false
@@ -152,8 +162,8 @@ func placeOf(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) (p
 	if sc.Provisioner != contract.HostPathProvisioner && sc.Provisioner != contract.CSIProvisioner {
 		return place{}, false
 	}
-	if contract.Copies(claim, sc) { // the node of its source serves it, whatever node the scheduler chose
-		return place{}, false
+	if contract.Copies(claim, sc) {
+		return place{claim: claim.UID, copies: true}, true
 	}
 	node, by := contract.NodeOf(claim, sc)
 	p = place{claim: claim.UID, node: contract.Bounded(node), chosen: by != contract.AnnProvisionOnNode}

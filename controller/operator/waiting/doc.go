@@ -4,6 +4,7 @@
 //	reconcile.go  watches claims, and waits before it acts
 //	act.go        records an event by the node of a claim, and by who chose it
 //	pods.go       finds pods that keep the scheduler from choosing a node
+//	copies.go     the same for a claim whose volume is a copy, by the node of its source
 //	giveback.go   gives the claim back to the scheduler
 //	volumes.go    records an event on a PV whose volume nothing deletes
 //

@@ -38,7 +38,7 @@ var (
 type Reconciler struct {
 	// Namespace is that of the agents.
 	Namespace string
-	// Cache has claims, classes, and the agents' pods.
+	// Cache has claims, PVs, classes, and the agents' pods.
 	Cache client.Reader
 	// Live reads nodes, and claims that are to be changed.
 	Live   kubernetes.Interface
@@ -97,6 +97,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if !waits {
 		delete(r.since, req.NamespacedName)
 		return reconcile.Result{}, nil
+	}
+	if p.copies {
+		if p.node, err = r.sourceNode(ctx, claim); p.node == "" || err != nil {
+			delete(r.since, req.NamespacedName)
+			return reconcile.Result{RequeueAfter: checkInterval}, err
+		}
 	}
 	agent, err := r.absent(ctx, p, sc.Provisioner)
 	if err != nil {
