@@ -52,6 +52,10 @@ func TestWords(t *testing.T) {
 			"node delete node-02; rest"},
 		"the claim of a lost node's disk": {words: "install a=/a b=/b+claim c=/c; wait 2m; claim c1 node-01 b-release 1Mi; " +
 			"node delete node-01; wait 6m30s; delete disk node-01/b"},
+		"a growth that no agent served comes back with its volume": {words: "agent retains node-01 6h; take over c20 node-01 1Pi; wait 5s; " +
+			"delete claim c20; undelete c20; migrate node-01 run"},
+		"the original of a copy is on a node without an agent": {words: "install a=/a b=/b+claim; wait 2m; claim c3 node-02 a-keep 1Mi; " +
+			"workload node-02 off; claim copy c5 c3 node-02"},
 		"an agent runs on without Node and pod": {words: "install a=/a b=/b+claim c=/c; wait 30s; pod hangs node-02; node vanish node-02; rest"},
 		"a copy of a volume of another node than its pod's first": {words: "claim c1 node-01 a-keep 1Mi; wait 1m; claim copy c2 c1 node-02; wait 10m; " +
 			"delete claim c1; wait 5m; claim copy c3 c2 node-01; wait 5m"},
