@@ -56,6 +56,8 @@ func TestWords(t *testing.T) {
 			"delete claim c20; undelete c20; migrate node-01 run"},
 		"the original of a copy is on a node without an agent": {words: "install a=/a b=/b+claim; wait 2m; claim c3 node-02 a-keep 1Mi; " +
 			"workload node-02 off; claim copy c5 c3 node-02"},
+		"a pool is given up, and its disk comes back to another agent": {words: "claim c4 node-02 a-keep 1Mi; disk away node-02/a; wait 5s; " +
+			"give up pool node-02/a; disk back node-02/a; second agent node-02 a"},
 		"an agent runs on without Node and pod": {words: "install a=/a b=/b+claim c=/c; wait 30s; pod hangs node-02; node vanish node-02; rest"},
 		"a copy of a volume of another node than its pod's first": {words: "claim c1 node-01 a-keep 1Mi; wait 1m; claim copy c2 c1 node-02; wait 10m; " +
 			"delete claim c1; wait 5m; claim copy c3 c2 node-01; wait 5m"},

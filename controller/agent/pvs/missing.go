@@ -2,6 +2,7 @@ package pvs
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -10,10 +11,12 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
 // reportPool reports on the PV that its pool has not been open on this node for reportAfter,
-// if the Node's annotation gives the volume up: the operator gives up only what both name.
+// if the Node's annotation gives the volume up: the operator gives up only what both name. It takes the
+// report back while another process has a pool at the PV's path.
 func (p *PVs) reportPool(ctx context.Context, pv *corev1.PersistentVolume) error {
 	id := pv.Annotations[contract.AnnPool]
 	if id == "" || !identity.GivesUp(p.Node.GiveUp(), p.Node.UID(), pv.Annotations[contract.AnnNodeUID], id) {
@@ -22,10 +25,18 @@ func (p *PVs) reportPool(ctx context.Context, pv *corev1.PersistentVolume) error
 	if p.notOpenFor(id) < reportAfter {
 		return nil
 	}
-	if pool, _ := p.Names(pv); pool != nil && pool.NotOffered() != "" {
+	missing := identity.PoolMissing(p.Node.UID())
+	switch pool, _ := p.Names(pv); {
+	case pool != nil && pool.NotOffered() != "":
 		return nil // by a setting, which proves nothing about its disk
+	case pool != nil && errors.As(pool.Ready(), new(*fault.HeldError)):
+		// A pool is there, which may be this one: the disk came back, and another agent has it first.
+		if pv.Annotations[contract.AnnMissing] == missing {
+			return p.patchMeta(ctx, pv, "annotations", map[string]any{contract.AnnMissing: nil})
+		}
+		return nil
 	}
-	return p.report(ctx, pv, identity.PoolMissing(p.Node.UID()))
+	return p.report(ctx, pv, missing)
 }
 
 // notOpenFor returns for how long calls found the pool with that UUID not open, 0 if it is
