@@ -205,13 +205,18 @@ func (j *judge) due(c *corev1.PersistentVolumeClaim) {
 // minutes are enough for an agent to see what it watches.
 const minutes = 3 * time.Minute
 
-// owed reports whether a PV has to be gone.
+// owed reports whether a PV has to be gone. It does not while another agent has the pools of its node: the
+// PV then has an event.
 func (j *judge) owed(pv *corev1.PersistentVolume) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	v := j.pvs[pv.Name]
-	return v != nil && v.pv == pv.UID && !v.edited && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete &&
-		pv.Status.Phase == corev1.VolumeReleased && !j.world.node(v.node).renamed
+	if v == nil || v.pv != pv.UID || v.edited || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete ||
+		pv.Status.Phase != corev1.VolumeReleased {
+		return false
+	}
+	n := j.world.node(v.node)
+	return !n.renamed && n.second == nil
 }
 
 func since(t *metav1.Time) time.Duration { return time.Since(t.Time).Truncate(time.Second) }
