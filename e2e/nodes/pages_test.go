@@ -267,7 +267,7 @@ func followOperations(s *harness.Scene) {
 	// A PV with policy Retain whose disk never returns.
 	_, r.values["PV"] = csiData(s)
 	s.PatchPV(r.values["PV"], `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)
-	r.run("kubectl patch pv PV --type merge")
+	r.run("kubectl patch pv PV -p")
 	r.end()
 	r.removeAll()
 }
