@@ -6,17 +6,19 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/client-go/kubernetes/fake"
 	clientrecord "k8s.io/client-go/tools/record"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
 // A volume whose deletion was not finished, and whose PV is gone, is an orphan: it is reported and
 // stays in the trash, and --orphans=delete removes it if the PV went while an agent ran. While it has
-// a PV, that decides.
+// a PV that the agent serves, that decides.
 func TestUnfinishedDeletionIsReported(t *testing.T) {
 	for _, row := range []struct{ hasPV, noted bool }{{}, {noted: true}, {hasPV: true}} {
 		hasPV := row.hasPV
@@ -28,6 +30,7 @@ func TestUnfinishedDeletionIsReported(t *testing.T) {
 		o, v := orphaned(t, says)
 		o.Delete = false
 		pool := o.Pools.All()[0]
+		o.PVs = naming{o.PVs, place{pool, v.Name}}
 		if row.noted {
 			if _, err := pool.NoteOrphan(v.Name, "its PV is gone", 0); err != nil {
 				t.Fatal(err)
@@ -55,6 +58,29 @@ func TestUnfinishedDeletionIsReported(t *testing.T) {
 		if _, err := os.Stat(entry + ".json"); (err == nil) != row.noted {
 			t.Errorf("%+v; removed: %v", row, err)
 		}
+	}
+}
+
+// A volume whose deletion was not finished comes back if its PV exists and is of a form that the agent
+// does not serve any more: no one else would finish the deletion, or say what has become of the data.
+func TestUnfinishedDeletionOfAFormerForm(t *testing.T) {
+	says := gone()
+	says["persistentvolumes/pvc-1"] = &corev1.PersistentVolume{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}, ObjectMeta: metav1.ObjectMeta{Name: "pvc-1"}}
+	o, v := orphaned(t, says)
+	client, recorder := fake.NewClientset(), o.Events.EventRecorder
+	o.Events = events.New(client, "node-01")
+	t.Cleanup(o.Events.Close)
+	o.Events.EventRecorder = recorder
+	pool := o.Pools.All()[0]
+	setAside(t, pool, v)
+	o.check(t.Context())
+	if got, err := pool.Get(v.Name); err != nil || got.Missing {
+		t.Errorf("%+v, %v", got, err)
+	}
+	said, err := client.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(said.Items) != 1 || !strings.Contains(said.Items[0].Message, "the directory is back in "+v.Path) {
+		t.Errorf("events %+v, %v", said, err)
 	}
 }
 

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
@@ -114,15 +116,19 @@ func (o *Checker) update(ctx context.Context, pool *volume.Pool, v volume.Volume
 }
 
 // updateSetAside is update for a volume whose deletion was begun and not finished. Its PV, if
-// there is one, finishes the deletion or brings the volume back.
+// the agent serves it, finishes the deletion or brings the volume back. A PV that it does not serve,
+// as after a change of the form, does neither, so updateSetAside brings the volume back.
 func (o *Checker) updateSetAside(ctx context.Context, pool *volume.Pool, r record.Record,
 	s localPVs) (record.Record, error) {
 	if r.Ephemeral || r.Returning != "" || s.places[place{pool, r.Name}] {
 		return record.Record{}, nil
 	}
-	lost, _, err := o.lostPV(ctx, pool, r)
-	if lost == "" || err != nil {
+	lost, pv, err := o.lostPV(ctx, pool, r)
+	switch {
+	case err != nil:
 		return record.Record{}, err
+	case lost == "":
+		return record.Record{}, o.restoreUnserved(ctx, pool, r, pv)
 	}
 	at, err := pool.AsideAt(r.Name)
 	if err != nil {
@@ -132,20 +138,44 @@ func (o *Checker) updateSetAside(ctx context.Context, pool *volume.Pool, r recor
 		"%s in the trash", lost, at))
 }
 
-// lostPV reads a volume's PV from the API server. lost is the finding that there is none, or that
-// the one of that name names another volume; it is "" if the PV may name the volume.
+// restoreUnserved brings back a volume that is set aside if the agent does not serve its PV. An agent
+// that serves the PV later deletes the volume anew, if the PV still asks for it.
+func (o *Checker) restoreUnserved(ctx context.Context, pool *volume.Pool, r record.Record,
+	pv *corev1.PersistentVolume) error {
+	if at, name := o.PVs.Names(pv); at == pool && name == r.Name {
+		return nil // the provisioning loop sees it in a moment
+	}
+	err := pool.Restore(r.Name)
+	switch {
+	case errors.Is(err, volume.ErrNotFound): // deleted meanwhile
+		return nil
+	case err != nil:
+		return err
+	}
+	klog.FromContext(ctx).Info("Brought back a volume whose deletion was begun and not finished: the agent does not serve its PV",
+		"volume", r.Name, "PV", pv.Name, "pool", pool.Name())
+	o.Events.Warn(ctx, events.PV(pv), "brought back", events.VolumeRefused, fmt.Sprintf("its deletion was begun and not "+
+		"finished, and the agent of node %s serves no such PV now, so the directory is back in %s; install the form that "+
+		"served it, or serve both kinds of PV (--provision=hostpath,csi), as manifests/examples/both-modes does",
+		o.Node.Name, filepath.Join(pool.Path(), r.Name)))
+	return nil
+}
+
+// lostPV reads a volume's PV from the API server, nil if there is none. lost is the finding that
+// there is none, or that the one of that name names another volume; it is "" if the PV may name the
+// volume.
 func (o *Checker) lostPV(ctx context.Context, pool *volume.Pool,
-	r record.Record) (lost string, exists bool, err error) {
-	pv, err := live.PV(ctx, o.Client, pvOf(r))
+	r record.Record) (lost string, pv *corev1.PersistentVolume, err error) {
+	pv, err = live.PV(ctx, o.Client, pvOf(r))
 	switch {
 	case err != nil:
-		return "", false, err
+		return "", nil, err
 	case pv == nil:
-		return fmt.Sprintf("PV %s is gone", pvOf(r)), false, nil
+		return fmt.Sprintf("PV %s is gone", pvOf(r)), nil, nil
 	case !o.PVs.NamesOther(pv, pool, r.Name):
-		return "", true, nil
+		return "", pv, nil
 	}
-	return fmt.Sprintf("PV %s names another volume (%s)", pv.Name, named(pv)), true, nil
+	return fmt.Sprintf("PV %s names another volume (%s)", pv.Name, named(pv)), pv, nil
 }
 
 func named(pv *corev1.PersistentVolume) string {
@@ -165,10 +195,11 @@ func named(pv *corev1.PersistentVolume) string {
 // orphaned reads PV and claim of a volume from the API server. It returns why the
 // volume is an orphan, or "" if its PV exists or may still be saved.
 func (o *Checker) orphaned(ctx context.Context, pool *volume.Pool, r record.Record) (why string, err error) {
-	lost, exists, err := o.lostPV(ctx, pool, r)
+	lost, pv, err := o.lostPV(ctx, pool, r)
 	if lost == "" || err != nil {
 		return "", err
 	}
+	exists := pv != nil
 	if r.Owner.Namespace == "" || r.Owner.Name == "" {
 		return lost + "; its claim is not known", nil
 	}
