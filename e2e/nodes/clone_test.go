@@ -15,23 +15,46 @@ import (
 // Every copy is made on the node of its source, although the scheduler prefers the other one, and its pod
 // runs there without a hand. Every second pod has an empty claim, too.
 func TestClone(t *testing.T) {
+	s, source, delayed := cloned(t)
+	copyIntoPods(s, source, delayed, 20)
+	followCopies(s, source.Name, delayed)
+	// A class that binds at once needs no pod.
+	claim := cloneOf(s, source, cloneClass(s, storagev1.VolumeBindingImmediate))
+	reads(s, csiPath(local.Nodes()[0], s.Bound(claim).Name, "file"), "of the source\n")
+}
+
+// TestCloneHundred is TestClone for as many pods as a node may have.
+func TestCloneHundred(t *testing.T) {
+	s, source, delayed := cloned(t)
+	for range 5 {
+		copyIntoPods(s, source, delayed, 20)
+	}
+}
+
+// cloned returns a volume with data on the first node, and a class for copies that wait for their pods.
+func cloned(t *testing.T) (s *harness.Scene, source *corev1.PersistentVolumeClaim, class string) {
+	t.Helper()
 	t.Cleanup(func() {
 		undeployCSI(t)
 		redeploy(t)
 	})
 	csiAlone.deploy(t)
-	s := newScene(t)
-	delayed, immediate := cloneClass(s, storagev1.VolumeBindingWaitForFirstConsumer), cloneClass(s, storagev1.VolumeBindingImmediate)
-	here, other := local.Nodes()[0], local.Nodes()[1]
-	source := s.Create(harness.Claim{Class: delayed})
-	end(s, pod{claim: source.Name, hostname: here.Hostname, script: "echo of the source >/data/file"}.run(s))
+	s = newScene(t)
+	class = cloneClass(s, storagev1.VolumeBindingWaitForFirstConsumer)
+	source = s.Create(harness.Claim{Class: class})
+	end(s, pod{claim: source.Name, hostname: local.Nodes()[0].Hostname, script: "echo of the source >/data/file"}.run(s))
+	return s, source, class
+}
 
-	const copies = 20
+// copyIntoPods makes so many copies at once, each with a pod for which the scheduler prefers the second node.
+func copyIntoPods(s *harness.Scene, source *corev1.PersistentVolumeClaim, class string, copies int) {
+	s.Helper()
+	here, other := local.Nodes()[0], local.Nodes()[1]
 	names, pods := make([]string, copies), make([]string, copies)
 	for i := range copies {
-		claim, more := cloneOf(s, source, delayed), ""
+		claim, more := cloneOf(s, source, class), ""
 		if i%2 == 1 {
-			more = s.Create(harness.Claim{Class: delayed}).Name
+			more = s.Create(harness.Claim{Class: class}).Name
 		}
 		names[i] = claim.Name
 		pods[i] = pod{claim: claim.Name, script: "cat /data/file", change: func(spec *corev1.PodSpec) { prefers(spec, other, more) }}.create(s).Name
@@ -39,13 +62,9 @@ func TestClone(t *testing.T) {
 	for i, name := range pods {
 		p := awaitReady(s, name)
 		if got := output(s, p); p.Spec.NodeName != here.Name || got != "of the source\n" {
-			t.Errorf("copy %d is on %s and has %q; its claim has the events %v", i, p.Spec.NodeName, got, s.Events(claimNamed(s, names[i]).UID))
+			s.Errorf("copy %d is on %s and has %q; its claim has the events %v", i, p.Spec.NodeName, got, s.Events(claimNamed(s, names[i]).UID))
 		}
 	}
-	followCopies(s, source.Name, delayed)
-	// A class that binds at once needs no pod.
-	claim := cloneOf(s, source, immediate)
-	reads(s, csiPath(here, s.Bound(claim).Name, "file"), "of the source\n")
 }
 
 // followCopies makes a copy as docs/copies.md has it, and reads it in a pod.
