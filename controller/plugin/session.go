@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
@@ -190,4 +191,24 @@ func (s *session) progress(what string) func(done, all int) {
 		}
 		_, _ = io.WriteString(f, text) // it is only decoration
 	}
+}
+
+// ago returns how long ago it was by the API server's clock: 0s for what a clock that is ahead recorded, and
+// "" for the zero time.
+func (s *session) ago(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	now, _ := s.reader.Now()
+	return duration.HumanDuration(max(0, now.Sub(t)))
+}
+
+// left returns how long it is until then by the API server's clock: 0s for a time that is over, and "" for
+// the zero time.
+func (s *session) left(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	now, _ := s.reader.Now()
+	return duration.HumanDuration(max(0, t.Sub(now)))
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"kubevirt.io/hostpath-provisioner/controller/agent/orphans"
 	agentrecovery "kubevirt.io/hostpath-provisioner/controller/agent/recovery"
 	kuberecovery "kubevirt.io/hostpath-provisioner/controller/kube/recovery"
@@ -61,9 +59,6 @@ func (n *node) retention() time.Duration {
 	}
 	return 0
 }
-
-// roomy are the figures of disks that are never full: no volume is removed for room.
-func roomy(st *unix.Statfs_t) { st.Bfree, st.Bavail, st.Ffree = st.Blocks, st.Blocks, st.Files }
 
 // aKeptClaim draws the claim of a volume that a pool keeps.
 func (w *World) aKeptClaim() []string {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent"
+	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 )
 
@@ -74,7 +75,7 @@ func (w *World) runAgent(p *process, args []string) error {
 	p.cancel, p.began = cancel, time.Now()
 	w.faults.living.Store(p.who, p)
 	if p.agent, err = agent.New(o, agent.Outside{Client: kubernetes.NewForConfigOrDie(w.API.Config(p.who)), Step: w.diskStep(p),
-		Pod: p.pod, Probe: probe, Mounted: p.mounted, Figures: roomy}); err != nil {
+		Pod: p.pod, Probe: probe, Mounted: p.mounted, Figures: classtest.Roomy}); err != nil {
 		return err
 	}
 	a, done := p.agent, p.done
