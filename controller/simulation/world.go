@@ -152,6 +152,7 @@ func (w *World) makeNode(n *node) {
 		Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: contract.CSIProvisioner, NodeID: n.name,
 			TopologyKeys: []string{contract.TopologyNode}}}}}, metav1.CreateOptions{}))
 	n.uid, n.was, n.absent, n.back = made.UID, n.absent, time.Time{}, time.Now()
+	w.judge.poke() // the scheduler asks for n.absent, and the writes may have woken it before
 }
 
 // deleteNode deletes the Node of a machine, and what Kubernetes collects with it.
