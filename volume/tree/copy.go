@@ -159,7 +159,11 @@ func (c *copier) try(from int, name string) (changed string, err error) {
 		return "", err
 	}
 	c.most = before.entries
-	if err = c.open(from, name); err == nil {
+	err = c.open(from, name)
+	if err == nil && before.linked { // first: of the quota of a full tree nothing is left later
+		err = c.makeLinks()
+	}
+	if err == nil {
 		err = c.from.walk(c.visit, c.leave)
 	}
 	if err != nil && !errors.Is(err, errMoved) && !errors.Is(err, ErrBusy) {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
 
 // link makes name a hard link if the file was already copied under another of its names. It reports
@@ -55,10 +57,22 @@ func (c *copier) makeLinks() error {
 		return err
 	}
 	fd, err := OpenDir(c.base, c.linksName)
-	if err == nil {
-		c.links = fd
+	if err != nil {
+		return err
 	}
-	return err
+	c.links = fd
+	return uncount(fd)
+}
+
+// uncount takes an empty directory out of the project quota of the one above it, as the original has no
+// such directory. It does nothing if there is none. Files of any project may have links in it.
+func uncount(fd int) error {
+	a, err := quota.GetAttr(fd)
+	if err != nil || a.Project == 0 {
+		return nil // not every filesystem has such attributes
+	}
+	a.Project, a.Flags = 0, a.Flags&^quota.ProjectInherit
+	return quota.SetAttr(fd, a)
 }
 
 // appendSuffix ends the kept names of files that become append-only with their last link.

@@ -17,6 +17,7 @@ type listing struct {
 	sum     [sha256.Size / 8]uint64
 	entries int64 // below the top
 	files   int64 // regular files with data
+	linked  bool  // one of them, or another entry, has several links
 	latest  string
 
 	changes Changes
@@ -42,6 +43,7 @@ func (l *listing) add(at int, name string, st *unix.Statx_t) error {
 		}
 		name = ""
 	}
+	l.linked = l.linked || kind != unix.S_IFDIR && st.Nlink > 1
 	data := kind == unix.S_IFREG && st.Size > 0
 	if data && (st.Nlink == 1 || l.one != inodeOf(st)) {
 		if l.files++; l.files == 1 {
