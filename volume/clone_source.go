@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
-	"kubevirt.io/hostpath-provisioner/volume/quota"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
@@ -121,6 +120,17 @@ func (p *Pool) copiedBytes(r record.Record) (bytes int64, sure bool) {
 	return record.CopiedBytes(of, r.Bytes, all), sure
 }
 
+// copyShares reports whether a volume that was made as a copy may share blocks with its source, or with
+// another copy of that: it is not known that the source is, or was, on another filesystem.
+func (p *Pool) copyShares(r record.Record) bool {
+	for _, other := range p.pools() {
+		if other != p && other.ID() == r.Source.Pool && other.ledger.IsApart(p.ledger) {
+			return false
+		}
+	}
+	return true
+}
+
 // before returns the volumes whose blocks a copy of this one may have, beside its own: those of which it
 // is itself a copy. One that its pool does not have any more is left out.
 func (p *Pool) before(r record.Record) *record.Source {
@@ -151,7 +161,7 @@ func (p *Pool) hasLost(s record.Source) bool {
 func (p *Pool) raiseSource(op string, j *cloneJob) error {
 	return p.withSource(op, j.spec.Source.Volume, func(c *call) error {
 		r, err := p.sourceRecord(j.spec)
-		if err == nil && c.quotas.Support.Method == quota.MethodBtrfs {
+		if err == nil && c.quotas.Loosens() {
 			_, err = p.matchQuota(c, r)
 		}
 		return err
@@ -161,7 +171,7 @@ func (p *Pool) raiseSource(op string, j *cloneJob) error {
 // matchSources raises the quotas of volumes that have copies, and lowers those whose copies are gone. An
 // error is left to the next purge.
 func (p *Pool) matchSources(c *call) {
-	if c.quotas.Support.Method != quota.MethodBtrfs {
+	if !c.quotas.Loosens() {
 		return
 	}
 	names := p.quotas.Loose()

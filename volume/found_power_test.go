@@ -24,8 +24,9 @@ func (j *judge) found() (map[string]known, error) {
 	for _, v := range volumes {
 		all[v.Name] = j.recordOf(v.Record)
 		if j.quota && !v.Adopted && !v.Missing {
-			u, err := inForce(v.Path) // that of a source is larger; see docs/on-disk-clones.md
-			if err != nil || u.Limit.Bytes != v.Bytes && (!j.account.sources[v.Name] || u.Limit.Bytes < v.Bytes) {
+			u, err := inForce(v.Path) // that of a source is larger, and on XFS that of a copy; see docs/on-disk-clones.md
+			larger := j.account.sources[v.Name] || v.Source != nil
+			if err != nil || u.Limit.Bytes != v.Bytes && (!larger || u.Limit.Bytes < v.Bytes) {
 				j.fault(v.Name, "the quota is %+v, %v, want %d bytes", u.Limit, err, v.Bytes)
 			}
 		}

@@ -147,7 +147,7 @@ func New(c Config) (*Pool, error) {
 	p.ledger = space.NewLedger(p.records, c.Reserve, c.Overcommit)
 	p.quotas = volumequota.New(volumequota.Config{
 		Records: p.records, EnableBtrfs: c.EnableBtrfsQuota, Step: c.Step, Note: p.note,
-		Copied:   p.copiedBytes,
+		Copied: p.copiedBytes, CopyShares: p.copyShares,
 		Recorded: func(filesystem string, id uint64) int { return p.filesystems.Load().Recorded(p.ledger, filesystem, id) },
 	})
 	p.dir = pooldir.New(p.dirConfig())

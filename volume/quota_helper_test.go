@@ -153,6 +153,8 @@ func unlike(p *volume.Pool) (faults []breach) {
 		u, err := inForce(filepath.Join(p.Path(), r.Name))
 		if more := u.Limit.Bytes - r.Bytes; p.Quotas().Method == quota.MethodBtrfs && more >= given(all, r) && more <= given(all, r)+size {
 			u.Limit.Bytes = r.Bytes // until the next purge also for a copy that is gone
+		} else if p.Quotas().Method == quota.MethodXFS && more == 4*mib && (r.Source != nil || given(all, r) > 0) {
+			u.Limit.Bytes = r.Bytes
 		}
 		switch {
 		case errors.Is(err, unix.ENOENT), r.Adopted && r.QuotaID == 0 && errors.Is(err, quota.ErrUnlimited):

@@ -24,7 +24,7 @@ func limitTable(t *testing.T, d quotaDisk) {
 		"life": limitLife, "policies": limitPolicies, "crash": limitCrash, "match": limitMatch,
 		"expand": limitExpand, "concurrent": limitConcurrent, "space": limitSpace,
 		"stray": limitStray, "shared": limitShared, "copied": limitCopied, "reflinks": limitReflinks,
-		"undelete": limitUndelete, "kept full": limitKeptFull,
+		"undelete": limitUndelete, "kept full": limitKeptFull, "copy links": limitCopyLinks, "copy full": limitCopyFull, "copy beyond": limitCopyBeyond,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, d) })
 	}

@@ -88,7 +88,7 @@ func (p *Pool) matchQuotas(c *call) {
 	}
 	for _, name := range p.quotas.Loose() {
 		r, ok := p.records.Get(name)
-		if copied, sure := p.copiedBytes(r); ok && copied == 0 && sure {
+		if ok && !c.quotas.IsLoose(r) {
 			p.note(fmt.Sprintf("the quota of volume %s is not as recorded: more is in use; it is lowered as the use falls", name))
 		}
 	}

@@ -44,7 +44,7 @@ func (d *Dir) Match(r record.Record) (id uint64, err error) {
 		return r.QuotaID, nil
 	}
 	id, err = d.set(dir, r, want)
-	if errors.Is(err, quota.ErrUsed) && d.Support.Method == quota.MethodBtrfs {
+	if errors.Is(err, quota.ErrUsed) && d.Loosens() {
 		return r.QuotaID, nil // written meanwhile; the next Match lowers it
 	}
 	if r.QuotaID != 0 {
@@ -58,15 +58,15 @@ func (d *Dir) inForce(u quota.Usage, want quota.Limit) bool {
 	return u.Limit.Inodes == want.Inodes && u.Limit.Bytes >= want.Bytes && u.Limit.Bytes-want.Bytes < d.block
 }
 
-// bearable returns the wanted quota of a volume or, on btrfs, what is in use of the quota in force: the
-// volume may have blocks that only copies of it have had since. While it may have copies that are not
-// known, no quota is lowered.
+// bearable returns the wanted quota of a volume or, where it may have been larger, what is in use of the
+// quota in force: the volume may have blocks that only copies of it have had since. While it may have
+// copies that are not known, no quota is lowered.
 func (d *Dir) bearable(u quota.Usage, r record.Record) quota.Limit {
 	want, _ := d.wanted(r)
-	if d.Support.Method != quota.MethodBtrfs || u.Limit.Bytes <= want.Bytes {
+	if !d.Loosens() || u.Limit.Bytes <= want.Bytes {
 		return want
 	}
-	if _, sure := d.copied(r); !sure {
+	if _, sure := d.extra(r); !sure {
 		want.Bytes = u.Limit.Bytes
 	}
 	want.Bytes = max(want.Bytes, min(u.Limit.Bytes, u.Bytes))

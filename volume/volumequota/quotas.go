@@ -29,6 +29,8 @@ type Config struct {
 	// Copied returns how many bytes of a volume's blocks its copies may have, in all pools; see Loose. sure
 	// is false if there may be more.
 	Copied func(record.Record) (bytes int64, sure bool)
+	// CopyShares reports whether a volume that was made as a copy may share blocks with its source.
+	CopyShares func(record.Record) bool
 	// EnableBtrfs turns on simple quotas on a btrfs that has none; see quota.Enable.
 	EnableBtrfs bool
 	// Step is called before each change to the disk, with its name.
@@ -67,10 +69,8 @@ func (q *Quotas) Reset() {
 	q.lost, q.loose = map[string]string{}, map[string]bool{}
 }
 
-// Loose returns the volumes whose quota in force is larger than their size. btrfs counts a block for
-// the subvolume that wrote it for as long as any file has it. So the source of a copy can be full of
-// blocks that it has overwritten, and gets as much more as its copies may have of it. Once they are
-// gone, Match lowers the quota as the count falls.
+// Loose returns the volumes whose quota in force is larger than their size; see Dir.extra. Once that is
+// nothing any more, Match lowers the quota as the count falls.
 func (q *Quotas) Loose() []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()

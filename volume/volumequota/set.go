@@ -27,9 +27,8 @@ type Dir struct {
 // wanted returns the quota of a volume as far as the filesystem enforces it. ok is
 // false if the volume gets none.
 func (d *Dir) wanted(r record.Record) (want quota.Limit, ok bool) {
-	want.Bytes = r.Bytes
-	copied, _ := d.copied(r)
-	want.Bytes += copied
+	more, _ := d.extra(r)
+	want.Bytes = r.Bytes + more
 	if d.Support.Inodes {
 		want.Inodes = r.Inodes
 	}
@@ -37,12 +36,39 @@ func (d *Dir) wanted(r record.Record) (want quota.Limit, ok bool) {
 	return want, !without && d.Support.Method != quota.MethodNone
 }
 
-// copied is Config.Copied where the kernel counts blocks for the volume that wrote them, and 0 elsewhere.
-func (d *Dir) copied(r record.Record) (bytes int64, sure bool) {
-	if d.Support.Method != quota.MethodBtrfs || d.quotas.config.Copied == nil {
+// sharedRoom is what a volume on XFS may use beyond its size while it may share blocks with another one: to
+// write over such a block, XFS takes the new one before it lets go of the old one, and some of its map.
+const sharedRoom = 4 << 20
+
+// Loosens reports whether the quota of a volume may be larger than its size.
+func (d *Dir) Loosens() bool {
+	return d.Support.Method == quota.MethodBtrfs || d.Support.Method == quota.MethodXFS
+}
+
+// extra returns how much larger than its size the quota of a volume is. sure is false if it may have to be
+// larger, because copies may not be known yet.
+//
+// btrfs counts a block for the subvolume that wrote it for as long as any file has it. So the source of a
+// copy can be full of blocks that it has overwritten, and gets as much more as its copies may have of it.
+// On XFS source and copy get sharedRoom.
+func (d *Dir) extra(r record.Record) (bytes int64, sure bool) {
+	if !d.Loosens() || d.quotas.config.Copied == nil {
 		return 0, true
 	}
-	return d.quotas.config.Copied(r)
+	copied, sure := d.quotas.config.Copied(r)
+	switch {
+	case d.Support.Method == quota.MethodBtrfs:
+		return copied, sure
+	case copied > 0 || r.Source != nil && d.quotas.config.CopyShares(r):
+		return sharedRoom, true
+	}
+	return 0, sure
+}
+
+// IsLoose reports whether the quota of a volume has to be larger than its size.
+func (d *Dir) IsLoose(r record.Record) bool {
+	more, sure := d.extra(r)
+	return more > 0 || !sure
 }
 
 // Set puts the quota of a volume in force and returns its ID, 0 if it gets none. Quotas
