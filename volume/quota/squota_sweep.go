@@ -3,6 +3,7 @@ package quota
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -23,6 +24,9 @@ func (s squota) Sweep(dir int) (cleared int, err error) {
 		return 0, err
 	}
 	entries, err := os.ReadDir(groups)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil // quotas were turned off, and all qgroups went with them
+	}
 	if err != nil {
 		return 0, fmt.Errorf("list the qgroups: %w", err)
 	}
