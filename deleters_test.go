@@ -14,7 +14,7 @@ import (
 // deleters are the files that delete volumes, each with what proves there that it may. The same is in
 // docs/architecture.md.
 var deleters = map[string]string{
-	"controller/agent/pvs/delete.go":         "a PV that is validated and compared with the record, and its claim read live",
+	"controller/agent/pvs/delete.go":         "a PV that is validated and compared with the record, and it and its claim read live",
 	"controller/agent/orphans/remove.go":     "neither a PV nor a claim, read live after the grace, in the cluster of the record",
 	"controller/agent/recovery/kept.go":      "a deleted volume that is kept, by the ID, name and time that only the pool's private directory shows",
 	"controller/agent/csi/controller.go":     "the handle alone: the provisioner sidecar has compared the PV",

@@ -135,7 +135,9 @@ func TestPVThatMayNotBeDeleted(t *testing.T) {
 func TestDeleteIgnored(t *testing.T) {
 	c := examiner(t)
 	pv := goodPV(c, "now")
-	pv.Spec.ClaimRef.UID = ""
+	pv.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
+	pv.Spec.ClaimRef.UID, pv.Spec.PersistentVolumeReclaimPolicy, pv.Status.Phase = "", corev1.PersistentVolumeReclaimDelete, corev1.VolumeReleased
+	c.PVs.Client = apitest.Client(t, func(*http.Request) (int, any) { return http.StatusOK, pv })
 	if c.ShouldDelete(t.Context(), pv) {
 		t.Error("a PV that waits for a claim should be deleted")
 	}

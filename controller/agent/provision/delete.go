@@ -89,7 +89,7 @@ func (d *deletionProgress) isOver(pv *corev1.PersistentVolume) bool {
 }
 
 // refuse records that the API server refused to delete the PV until something else changes. It is not
-// asked again for refusedLast: each try is four requests.
+// asked again for refusedLast: each try is five requests.
 func (d *deletionProgress) refuse(pv *corev1.PersistentVolume) {
 	d.refused.Add(pv.UID, nil, refusedLast)
 }

@@ -127,6 +127,10 @@ func TestBackendsAreSeparate(t *testing.T) {
 		other := map[string]string{"wait": "csi", "csi": "wait"}[made]
 		good, bad := validPV(c, made), validPV(c, other)
 		bad.Name = "pvc-another"
+		for _, pv := range []*corev1.PersistentVolume{good, bad} {
+			pv.Status.Phase, pv.Spec.PersistentVolumeReclaimPolicy = corev1.VolumeReleased, corev1.PersistentVolumeReclaimDelete
+		}
+		setObjects(t, c, good, bad)
 		pool, name, err := c.backendOf(good).validate(good)
 		if err != nil {
 			t.Fatal(err)

@@ -143,8 +143,8 @@ func TestHandmade(t *testing.T) {
 	if v := sync(bound); v.PVUID != "pv-uid" || v.Owner != (record.Owner{Namespace: "default", Name: "data", UID: testUID}) || v.Bytes != 3<<30 {
 		t.Errorf("bound to %v with %d bytes", v.Owner, v.Bytes)
 	}
-	setObjects(t, c)
-	bound.Status.Phase = corev1.VolumeReleased
+	bound.Status.Phase, bound.Spec.PersistentVolumeReclaimPolicy = corev1.VolumeReleased, corev1.PersistentVolumeReclaimDelete
+	setObjects(t, c, bound)
 	if c.Deletable(bound) == nil || c.Delete(t.Context(), bound) == nil {
 		t.Error("a PV that no provisioner made is deleted")
 	}
@@ -153,6 +153,7 @@ func TestHandmade(t *testing.T) {
 	}
 	annotated := bound.DeepCopy()
 	annotated.Annotations[contract.AnnProvisionedBy] = contract.CSIProvisioner
+	setObjects(t, c, annotated)
 	if c.Deletable(annotated) != nil || c.Delete(t.Context(), annotated) != nil {
 		t.Error("with the annotation it is not deleted")
 	}

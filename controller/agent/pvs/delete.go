@@ -37,7 +37,8 @@ func (p *PVs) Deletable(pv *corev1.PersistentVolume) error {
 // only if the pool is ready. It returns a Kept if the deletion must wait for a change of
 // the PV or a claim, and an error if the volume is still mounted.
 //
-// It reads the PV's claim from the API server. That the watch reported the claim's deletion proves
+// It reads PV and claim from the API server, and decides about what it read. The PV of a watch that is
+// behind may have got the policy Retain since. That the watch reported the claim's deletion proves
 // nothing: etcd may have been restored since. Nor does the PV's phase: a PV stays Released for a
 // moment after it got its next claim.
 func (p *PVs) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
@@ -47,11 +48,15 @@ func (p *PVs) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 			return pool.Ready() // without a request: it is tried twice a minute while the disk is away
 		}
 	}
+	pv, err := p.stillDeleted(ctx, pv)
+	if err != nil {
+		return err
+	}
 	claim, err := live.ClaimOf(ctx, p.Client, pv)
 	if err != nil {
 		return err
 	}
-	if b != nil {
+	if b = p.backendOf(pv); b != nil {
 		p.askNodes(ctx, b, pv, 0)
 	}
 	d, err := p.deletable(pv, claim)
@@ -71,6 +76,24 @@ func (p *PVs) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 	p.Changed(d.pool)
 	p.claims.Retry()
 	return nil
+}
+
+// stillDeleted returns a PV as the API server has it. The error is a Kept if it is gone, or another PV
+// has its name, or if it is not Released any more, or has another policy than Delete: the watch then
+// reports that, and the PV is decided about again.
+func (p *PVs) stillDeleted(ctx context.Context, pv *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
+	now, err := live.PV(ctx, p.Client, pv.Name)
+	switch {
+	case err != nil:
+		return nil, err
+	case now == nil || now.UID != pv.UID:
+		return nil, Kept{"the PV is gone"}
+	case now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete:
+		return nil, Kept{fmt.Sprintf("its policy is %s now", now.Spec.PersistentVolumeReclaimPolicy)}
+	case !contract.Released(now):
+		return nil, Kept{fmt.Sprintf("it is %s now", now.Status.Phase)}
+	}
+	return now, nil
 }
 
 // deletable decides whether the volume of a PV may be deleted. claim is the claim that the

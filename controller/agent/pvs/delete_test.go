@@ -74,6 +74,7 @@ func TestDeleteWithoutRecord(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(pool.Path(), name), 0o755); err != nil {
 			t.Fatal(err)
 		}
+		setObjects(t, c, pv)
 		err := c.Delete(t.Context(), pv)
 		if c.Deletable(pv) == nil || err == nil || !strings.Contains(err.Error(), "has no record yet") {
 			t.Errorf("before it is adopted: %v", err)
@@ -86,6 +87,7 @@ func TestDeleteWithoutRecord(t *testing.T) {
 		}
 		pv = pv.DeepCopy()
 		pv.Annotations[contract.AnnDeleteVolume] = string(pv.UID)
+		setObjects(t, c, pv)
 		for _, call := range []string{"first", "second"} {
 			if err := errors.Join(c.Deletable(pv), c.Delete(t.Context(), pv)); err != nil {
 				t.Errorf("%s call: %v", call, err)
@@ -103,10 +105,10 @@ func TestDeleteWithoutPoolAsksNothing(t *testing.T) {
 		k := newRetained(t, className)
 		k.mustTransfer()
 		k.release()
-		requests := 0
+		requests, answer := 0, apitest.Objects(k.Node.Name(), k.now)
 		setAnswer(t, k.PVs, func(r *http.Request) (int, any) {
 			requests++
-			return http.StatusNotFound, apitest.Failure(http.StatusNotFound, metav1.StatusReasonNotFound)
+			return answer(r)
 		})
 		if err := os.Rename(k.pool.Path(), k.pool.Path()+".away"); err != nil {
 			t.Fatal(err)
@@ -140,6 +142,46 @@ func TestDeleteReadsTheClaim(t *testing.T) {
 		k.serve(t)
 		if err := k.Delete(t.Context(), k.seen); err != nil {
 			t.Errorf("%s: the claim is gone: %v", className, err)
+		}
+	}
+}
+
+// TestDeleteReadsThePV has a watch that is behind: the PV was changed since it was Released with policy
+// Delete. Delete asks the API server, and the volume stays.
+func TestDeleteReadsThePV(t *testing.T) {
+	for what, change := range map[string]func(*retained){
+		"set to Retain": func(k *retained) { k.now.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain },
+		"set, and deleted": func(k *retained) {
+			k.now.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+			k.now.DeletionTimestamp = new(metav1.Now())
+		},
+		"bound again":        func(k *retained) { k.now.Status.Phase = corev1.VolumeBound },
+		"waits for a claim":  func(k *retained) { k.now.Spec.ClaimRef = nil },
+		"given to another":   func(k *retained) { k.now.Spec.ClaimRef.UID = "third" },
+		"of another node":    func(k *retained) { k.now.Annotations[contract.AnnPool] = "another" },
+		"gone":               func(k *retained) { k.now = nil },
+		"made again":         func(k *retained) { k.now.UID = "another" },
+		"it is as it was":    func(*retained) {},
+		"set, and not known": nil,
+	} {
+		for _, className := range []string{"wait", "csi"} {
+			k := newRetained(t, className)
+			k.mustTransfer()
+			k.release()
+			if change != nil {
+				change(k)
+				k.serve(t)
+			} else {
+				setAnswer(t, k.PVs, apitest.Paths(map[string]any{"persistentvolumes/" + k.seen.Name: http.StatusForbidden}))
+			}
+			if err := k.Deletable(k.seen); err != nil {
+				t.Fatalf("%s, %s: from memory: %v", className, what, err)
+			}
+			err := k.Delete(t.Context(), k.seen)
+			there, unread := k.pool.HasDirectory(k.name)
+			if goes := what == "it is as it was"; unread != nil || there == goes || (err == nil) != goes {
+				t.Errorf("%s, %s: the directory is there: %v, %v, after %v", className, what, there, unread, err)
+			}
 		}
 	}
 }

@@ -179,8 +179,12 @@ func TestDeleteRebound(t *testing.T) {
 			k.release()
 			k.both(func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = "" })
 		}, false, kept, ""},
-		"gone before":              {func(k *retained) { k.release(); k.mustDelete() }, true, deletes, ""},
-		"gone before, and no pool": {func(k *retained) { k.release(); k.mustDelete(); delete(k.seen.Annotations, contract.AnnPool) }, false, refused, ""},
+		"gone before": {func(k *retained) { k.release(); k.mustDelete() }, true, deletes, ""},
+		"gone before, and no pool": {func(k *retained) {
+			k.release()
+			k.mustDelete()
+			k.both(func(pv *corev1.PersistentVolume) { delete(pv.Annotations, contract.AnnPool) })
+		}, false, refused, ""},
 	} {
 		for _, className := range []string{"wait", "csi"} {
 			k := newRetained(t, className)
