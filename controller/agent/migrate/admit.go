@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -188,7 +187,10 @@ func (m *Migrator) prepare(ctx context.Context, f candidate) (candidate, error) 
 		return f, errCancelled
 	}
 	if note(f.v) != "" && pv.Annotations[contract.AnnPolicy] != "" { // see kept
-		return f, cmp.Or(m.keep(ctx, pv), errCancelled)
+		if err := m.keep(ctx, pv); err != nil {
+			return f, m.refuse(ctx, pv, f.To, err)
+		}
+		return f, errCancelled
 	}
 	if err := m.admit(ctx, pv, f.next); err != nil {
 		return f, m.refuse(ctx, pv, f.To, err)

@@ -220,6 +220,20 @@ func TestRefusedBeforeTheDeletion(t *testing.T) {
 // Older versions left the annotation on a PV that was promised to stay with Retain. It goes before
 // the next migration begins, which restores the policy of the annotation if it is cancelled.
 func TestStalePolicyGoesFirst(t *testing.T) {
+	m, pvs := stalePolicy(t)
+	m.work(t.Context(), m.check(t.Context()))
+	now, err := m.Client.CoreV1().PersistentVolumes().Get(t.Context(), pvs.all[0].Name, metav1.GetOptions{})
+	if err != nil || now.Annotations[contract.AnnPolicy] != "" || now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+		t.Errorf("policy %s, annotations %v, %v", now.Spec.PersistentVolumeReclaimPolicy, now.Annotations, err)
+	}
+	if v, err := pvs.pool.Get(now.Name); err != nil || v.Migrating() != nil {
+		t.Errorf("journal %+v, %v", v.Migration, err)
+	}
+}
+
+// stalePolicy is a migrator whose node has a PV with the annotation of a migration that is over.
+func stalePolicy(t *testing.T) (*Migrator, *manyPVs) {
+	t.Helper()
 	m, pvs := many(t, 1)
 	pv := pvs.all[0]
 	pv.Annotations[contract.AnnMigrate], pv.Annotations[contract.AnnPolicy], pv.Spec.PersistentVolumeReclaimPolicy = "run", "Delete", corev1.PersistentVolumeReclaimRetain
@@ -237,14 +251,7 @@ func TestStalePolicyGoesFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.work(t.Context(), m.check(t.Context()))
-	now, err := m.Client.CoreV1().PersistentVolumes().Get(t.Context(), pv.Name, metav1.GetOptions{})
-	if err != nil || now.Annotations[contract.AnnPolicy] != "" || now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
-		t.Errorf("policy %s, annotations %v, %v", now.Spec.PersistentVolumeReclaimPolicy, now.Annotations, err)
-	}
-	if v, err := pvs.pool.Get(pv.Name); err != nil || v.Migrating() != nil {
-		t.Errorf("journal %+v, %v", v.Migration, err)
-	}
+	return m, pvs
 }
 
 // An answer "already exists" admits the new PV: the API server compares names last.

@@ -17,6 +17,9 @@ import (
 func (m *Migrator) cancel(ctx context.Context, j *job, pv *corev1.PersistentVolume, why string) (state, error) {
 	if pv != nil {
 		switch err := m.restore(ctx, pv); {
+		case errors.As(err, new(untaken)):
+			return over, stopped(fmt.Sprintf("it is cancelled (%s), and the PV is not as it was: %v; correct what changes it "+
+				"(docs/migration.md)", why, err))
 		case err != nil && live.Permanent(err):
 			return over, stopped(fmt.Sprintf("it is cancelled (%s), and the API server does not admit that the PV gets its "+
 				"policy %s back: %v; the PV has policy Retain until then", why, contract.Policy(pv), err))

@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,8 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
+	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -159,6 +162,39 @@ func TestMutatedSuccessor(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A webhook keeps the annotation that a migration which is cancelled takes away, or that an older version
+// left. The claim is told why nothing goes on, and the PV is not written at each check without that.
+func TestAnnotationThatStays(t *testing.T) {
+	stays := func(pv *corev1.PersistentVolume) { pv.Annotations[contract.AnnPolicy] = "Delete" }
+	t.Run("cancelled", func(t *testing.T) {
+		m, j := begun(t, func(*corev1.PersistentVolume) {})
+		if _, err := m.next(t.Context(), j); err != nil { // retain
+			t.Fatal(err)
+		}
+		mutate(m, "patch", false, stays)
+		said := &warnings{Events: m.Events}
+		m.Events, m.Mode = said, settings.MigrateOff
+		if err := m.move(t.Context(), j); !errors.Is(err, errStopped) || !strings.Contains(said.claim, "its annotation "+contract.AnnPolicy+" stays") {
+			t.Errorf("%v, event %q", err, said.claim)
+		}
+		if err := j.pool.Delete(pvName); !errors.Is(err, volume.ErrMigrating) {
+			t.Errorf("it is not being migrated: %v", err)
+		}
+	})
+	t.Run("of an older version", func(t *testing.T) {
+		m, _ := stalePolicy(t)
+		sent := mutate(m, "patch", false, stays)
+		said := &warnings{Events: m.Events}
+		m.Events = said
+		for range 3 {
+			m.work(t.Context(), m.check(t.Context()))
+		}
+		if *sent != 1 || !strings.Contains(said.claim, "its annotation "+contract.AnnPolicy+" stays") {
+			t.Errorf("%d patches, event %q", *sent, said.claim)
+		}
+	})
 }
 
 // An event on a PV that is bound to a claim does not advise to delete it.
