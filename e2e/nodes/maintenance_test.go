@@ -34,10 +34,13 @@ func TestNodeMaintenance(t *testing.T) {
 		t.Cleanup(func() { _ = os.Remove(filepath.Join(root, file)) })
 	}
 	r.values = map[string]string{"NODE": other.Name, "TARGET": one.Hostname, "NAMESPACE": s.Namespace, "STATEFULSET": "ledger",
-		"SELECTOR": "app=ledger", "CLAIM": "data-ledger-0", "CLASS": csiClass, "SIZE": "1Gi", "REPLICAS": "1", "IMAGE": cluster.BusyboxImage}
+		"SELECTOR": "app=ledger", "CLAIM": "data-ledger-0", "CLASS": csiClass, "SIZE": "1Gi", "REPLICAS": "1", "IMAGE": cluster.BusyboxImage, "POLICY": "keep"}
 	r.maintenanceRestart()
 	r.maintenanceMove()
+	r.maintenanceReplace()
 	want(s, r.run("kubectl get pv -l"), "")
+	r.skip("kubectl drain NODE", "the first command of the page is the same")
+	r.skip("kubectl delete node NODE", "TestNodeRegistersAgain deletes it")
 	r.end()
 	must(s, "delete the StatefulSet", goneKubectl("-n", s.Namespace, "delete", "statefulset", "ledger"))
 }
@@ -112,8 +115,8 @@ func (r *reader) maintenanceMove() {
 	if policy := r.run("kubectl -n NAMESPACE get statefulset"); policy != "Retain\n" {
 		r.Errorf("scaling would delete claims: %q", policy)
 	}
-	r.run("kubectl -n NAMESPACE scale")
-	for _, begins := range []string{"wait --for=delete", "apply", "wait --for=condition=Ready", "exec from -- tar"} {
+	r.run("kubectl -n NAMESPACE patch statefulset") // as if it did
+	for _, begins := range []string{"scale", "wait --for=delete", "apply", "wait --for=condition=Ready", "exec from -- tar"} {
 		r.run("kubectl -n NAMESPACE " + begins)
 	}
 	for _, begins := range []string{"kubectl -n NAMESPACE exec from -- sh", "kubectl -n NAMESPACE exec to -- sh"} {
@@ -142,4 +145,18 @@ func (r *reader) maintenanceMove() {
 	r.Gone(old.Name)
 	csiGone(r.Scene, old.Name)
 	ledger(r.Scene, one, moved.Name, 3)
+}
+
+// maintenanceReplace follows what the page has for a disk and for a machine: the node has no volume any
+// more, and the class keeps its policy.
+func (r *reader) maintenanceReplace() {
+	if volumes := r.run("kubectl get pv -l"); strings.Contains(volumes, "pvc-") {
+		r.Errorf("the node has volumes: %s", volumes)
+	}
+	for _, begins := range []string{"kubectl annotate --overwrite node", "kubectl -n hostpath-provisioner delete pod", "kubectl uncordon"} {
+		r.skip(begins, "TestNodeGone of suite gives a pool up")
+	}
+	r.run("kubectl annotate --overwrite storageclass")
+	r.run("kubectl uncordon NODE")
+	r.run("kubectl annotate --overwrite storageclass")
 }
