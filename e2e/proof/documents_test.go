@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kubevirt.io/hostpath-provisioner/e2e/pages"
 )
 
 // Tables that say which test proves a promise are worth as much as the tests exist.
@@ -65,5 +67,31 @@ func TestReliabilityNamesTiers(t *testing.T) {
 	}
 	if rows == 0 {
 		t.Error("docs/reference/reliability.md has no row that names a test")
+	}
+}
+
+// A page that a test follows, as the pages' list says, puts the test's shards out of date when it changes.
+func TestFollowedPagesAreOfTheirShards(t *testing.T) {
+	tiers, tests := loaded(t)
+	_ = tiers.Assign(tests) // TestEveryTestHasItsPlace reports what is wrong with it
+	follows := regexp.MustCompile(`(Test\w+) of (\w+) follows`)
+	found := 0
+	for page, why := range pages.Elsewhere {
+		for _, m := range follows.FindAllStringSubmatch(why, -1) {
+			for _, r := range tiers.rules {
+				if !slices.ContainsFunc(r.assigned, func(test Test) bool { return test.Name == m[1] && strings.HasSuffix(test.Package, "/"+m[2]) }) {
+					continue
+				}
+				found++
+				for _, shard := range r.shards {
+					if !slices.ContainsFunc(tiers.Paths[shard], func(path string) bool { return page == path || strings.HasPrefix(page, path+"/") }) {
+						t.Errorf("tiers.txt: shard %s runs %s, which follows %s: add the page to its paths", shard, m[1], page)
+					}
+				}
+			}
+		}
+	}
+	if found < 7 {
+		t.Errorf("%d pages are followed by tests of their own", found)
 	}
 }
