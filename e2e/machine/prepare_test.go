@@ -206,7 +206,7 @@ func TestPrepare(t *testing.T) {
 		bare(t, "plain-xfs", "plain-ext4", "luks")
 		on(t, "rm /etc/hpvolumes.key")
 		wantRefused(t, "systemctl start systemd-cryptsetup@hpvolumes", "failed")
-		on(t, "cp /root/kept.key /etc/hpvolumes.key && systemctl start var-hpvolumes-luks.mount")
+		on(t, "cp /root/kept.key /etc/hpvolumes.key && systemctl start "+at("luks"))
 		bind(t, "again", "luks") // the agent that waited serves the pool
 		remove(t, "again")
 	})
