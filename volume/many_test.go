@@ -68,6 +68,39 @@ func BenchmarkManyVolumes(b *testing.B) {
 	}
 }
 
+// BenchmarkManyPools has the seconds in which as many pools of one node are opened as the operator allows, with ten
+// volumes each, and the memory and goroutines of each. docs/limits.md quotes it.
+func BenchmarkManyPools(b *testing.B) {
+	const n, volumes = 32, 10
+	configs := make([]volume.Config, n)
+	for i := range configs {
+		configs[i] = volume.Config{Path: filepath.Join(b.TempDir(), "pool"), Holder: "the benchmark", Overcommit: 1e9}
+		p, err := volume.New(configs[i])
+		ok(b, err)
+		ok(b, p.Open())
+		for j := range volumes {
+			_, err := p.Create(volume.Spec{Name: fmt.Sprintf("pvc-%d", j), Bytes: 1 << 20, Quota: record.QuotaNone})
+			ok(b, err)
+		}
+		ok(b, p.Close())
+	}
+	for b.Loop() {
+		before, goroutines := heapBytes(), runtime.NumGoroutine()
+		pools := make([]*volume.Pool, n)
+		for i, config := range configs {
+			var err error
+			pools[i], err = volume.New(config)
+			ok(b, err)
+			ok(b, pools[i].Open())
+		}
+		b.ReportMetric(float64(heapBytes()-before)/n, "B/pool")
+		b.ReportMetric(float64(runtime.NumGoroutine()-goroutines)/n, "goroutines/pool")
+		for _, p := range pools {
+			ok(b, p.Close())
+		}
+	}
+}
+
 // heapBytes returns the live heap.
 func heapBytes() int64 {
 	runtime.GC()
