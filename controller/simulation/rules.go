@@ -255,7 +255,7 @@ func (w *World) around(pv string) string {
 // beside says if an agent of another form runs on the claim's node.
 func (w *World) beside(c *corev1.PersistentVolumeClaim) string {
 	switch n := w.node(c.Labels[wantsNode]); {
-	case n != nil && c.Annotations[contract.AnnSelectedNode] == "" && c.Annotations[contract.AnnStorageProvisioner] == "":
+	case n != nil && c.Annotations[contract.AnnStorageProvisioner] == "":
 		return ", and the simulated scheduler chose no node; its Node is absent since " + n.absent.String()
 	case n != nil && n.second != nil:
 		return ", and another agent has its pool"
