@@ -133,6 +133,10 @@ func report(t *testing.T, c *child, seed uint64, r simulation.Result, v simulati
 	}
 	var text strings.Builder
 	fmt.Fprintf(&text, "seed %d after %s: %s: %s\n    must be true: %s\n", seed, after.Round(time.Second), v.Rule, v.Text, simulation.Rules[v.Rule])
+	fmt.Print(text.String()) // the search for fewer words may take longer than the test has
+	for _, line := range r.Trace {
+		fmt.Printf("    %s\n", line)
+	}
 	fails := func(words []string) bool {
 		return slices.ContainsFunc(c.run(simulation.Run{Seed: seed, Words: words}).Violations, func(x simulation.Violation) bool {
 			return x.Rule == v.Rule && x.Kind == v.Kind && simulation.Known(x) == ""
@@ -149,10 +153,7 @@ func report(t *testing.T, c *child, seed uint64, r simulation.Result, v simulati
 		}
 		fmt.Fprintf(&text, "    fails %d of 5 times with these words:\n", again)
 	} else {
-		text.WriteString("    the words alone do not fail; the trace:\n")
-		for _, line := range r.Trace {
-			fmt.Fprintf(&text, "    %s\n", line)
-		}
+		text.WriteString("    the words alone do not fail; the trace is above\n")
 	}
 	for _, w := range words {
 		fmt.Fprintf(&text, "        %s\n", w)
