@@ -17,6 +17,8 @@ func TestWords(t *testing.T) {
 		"a deleted volume is kept since its deletion": {words: "agent restart node-01 --trash-retention=2h; claim c1 node-01 a-release 1Mi; " +
 			"wait 1m; manager late 15s; delete claim c1; wait 1h; wait 90m"},
 		"a command that asks whether the node was one of this cluster": {words: "foreign c1 a-release none; wait 10m; obey c1", left: "obey c1"},
+		"a pool that is removed before its claims are bound": {words: "install a=/a b=/b+claim; wait 2m; resource a=/a b=/z+claim c=/c+claim; " +
+			"resource a=/a b=/b+claim"},
 		"the operator gives its agents their flags": {words: "install a=/a b=/b+claim; wait 2m; claim c2 node-02 a-keep 1Mi; wait 1m; " +
 			"migrate node-02 back; delete claim c2", left: "migrate node-02 back"},
 		"a claim that is deleted while its PV is replaced": {words: "agent restart node-01 --migrate-to-csi=run; manager late 15s; " +

@@ -61,6 +61,7 @@ const (
 	AnotherInstallation   = "AnotherInstallation"
 	PoolUnmounted         = "PoolUnmounted"
 	PoolNotUnmounted      = "PoolNotUnmounted"
+	PoolClaimUnwanted     = "PoolClaimUnwanted"
 	TemplateNodeUnused    = "TemplateNodeUnused"
 )
 
@@ -260,6 +261,9 @@ var reasons = []Reason{
 	{Name: PoolNotUnmounted, Type: "Warning", Object: "HostPathProvisioner",
 		When:   "such a disk stays mounted: something uses it, or its node is not ready",
 		Action: "end the use that the message names; see [claim-pools.md](../claim-pools.md)"},
+	{Name: PoolClaimUnwanted, Type: "Warning", Object: "claim",
+		When:   "a claim of a pool on claims has no volume, and the pool was removed, or its node is no longer to have it",
+		Action: "delete the claim while it is Pending, or add the pool again"},
 	{Name: TemplateNodeUnused, Type: "Warning", Object: "HostPathProvisioner",
 		When: "no capacity is published for a template node, because no storage class of its pool is checked by " +
 			"the scheduler",

@@ -35,7 +35,7 @@ var informersOf = map[string][]string{
 		"disks/watch.go Informer Nodes", "disks/watch.go Informer PersistentVolumes", "disks/watch.go Informer ConfigMaps"},
 	"the operator's cache, whose kinds are here": {"operator/claims.go NewSharedIndexInformer", "operator/manager.go cache.New"},
 	"claims of all namespaces, listed in pages and kept slim": {"operator/manager.go Watches PersistentVolumeClaim",
-		"operator/claimpools/claims.go Get PersistentVolumeClaim", "operator/nodegone/act.go Get PersistentVolumeClaim",
+		"operator/claimpools/claims.go Get PersistentVolumeClaim", "operator/claimpools/claims.go List PersistentVolumeClaimList", "operator/nodegone/act.go Get PersistentVolumeClaim",
 		"operator/waiting/reconcile.go For PersistentVolumeClaim", "operator/waiting/reconcile.go Get PersistentVolumeClaim",
 		"operator/waiting/reconcile.go List PersistentVolumeClaimList", "operator/waiting/copies.go Get PersistentVolumeClaim"},
 	"PVs of all drivers, listed in pages and kept slim": {"operator/admission/admission.go List PersistentVolumeList",

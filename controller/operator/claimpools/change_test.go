@@ -99,6 +99,47 @@ func (c *cluster) bound() {
 	}
 }
 
+// A pool that is removed before its claims are bound leaves claims that would take the next disks: each has
+// an event. Those of a pool that is wanted, or still to be unmounted, have none.
+func TestUnwantedClaims(t *testing.T) {
+	c := objectsOf(t, nodeNamed("n1", corev1.ConditionTrue), nodeNamed("n2", corev1.ConditionTrue))
+	claim := &corev1.PersistentVolumeClaim{}
+	c.pass(poolP())
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: objects.NameOf("p", "n2")}, claim); err != nil {
+		t.Fatal(err)
+	}
+	claim.Spec.VolumeName = "disk"
+	if err := c.Update(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	unwanted := func() (n int) {
+		for _, e := range c.events {
+			if strings.Contains(e, "no pool wants this claim") {
+				n++
+			}
+		}
+		return n
+	}
+	removed, unsettled := poolP(), poolP()
+	removed.Pools, unsettled.Pools, unsettled.Settled = nil, nil, false
+	for _, row := range []struct {
+		w    objects.Desired
+		held bool
+		want int
+	}{{poolP(), true, 0}, {removed, true, 0}, {unsettled, false, 0}, {removed, false, 1}} {
+		c.events = nil
+		if !row.held {
+			for name := range c.k.Record.Holders {
+				delete(c.k.Record.Holders, name)
+				c.gone(c.holder(name))
+			}
+		}
+		if c.pass(row.w); unwanted() != row.want {
+			t.Errorf("pools %v, settled %v: %q", row.w.Pools, row.w.Settled, c.events)
+		}
+	}
+}
+
 // The pod that mounts and the Job that unmounts have pool and claim; those of an earlier version
 // have neither.
 func TestOwnerOfTheMount(t *testing.T) {

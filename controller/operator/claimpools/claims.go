@@ -118,6 +118,29 @@ func (r *Reconciler) create(ctx context.Context, p objects.Pool, name,
 	return claim, "", nil
 }
 
+// reportUnwanted records an event on each claim that no pool wants any more and that has no volume, as
+// of a pool that was removed before its claims were bound: it would take the next disk that fits.
+func (r *Reconciler) reportUnwanted(ctx context.Context, w objects.Desired, wanted map[string]bool) error {
+	if !w.Settled {
+		return nil
+	}
+	var list corev1.PersistentVolumeClaimList
+	if err := r.Client.List(ctx, &list, client.InNamespace(r.Namespace), client.HasLabels{objects.PoolLabel}); err != nil {
+		return fmt.Errorf("list the claims of pools: %w", err)
+	}
+	for i := range list.Items {
+		claim := &list.Items[i]
+		_, held := r.Record.Holders[claim.Name]
+		if held || wanted[claim.Name] || claim.DeletionTimestamp != nil || claim.Spec.VolumeName != "" {
+			continue
+		}
+		r.Events.Eventf(claim, nil, corev1.EventTypeWarning, events.PoolClaimUnwanted, "Reconcile", "%s",
+			"no pool wants this claim any more, and it takes the next disk that fits. As long as it is Pending it has no data: "+
+				"delete it, or add the pool again")
+	}
+	return nil
+}
+
 // raiseRequest raises the claim's request to that of the template, and describes what else differs.
 func (r *Reconciler) raiseRequest(ctx context.Context, claim *corev1.PersistentVolumeClaim,
 	template *corev1.PersistentVolumeClaimSpec) (problem string, err error) {

@@ -65,6 +65,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, w objects.Desired) (Result, 
 			return found, errors.Join(err, r.Save(ctx))
 		}
 	}
+	if err := r.reportUnwanted(ctx, w, wanted); err != nil {
+		return found, errors.Join(err, r.Save(ctx))
+	}
 	found.pollIf(len(found.Left) > 0)
 	slices.Sort(found.Left)
 	slices.Sort(found.Kept)
