@@ -41,8 +41,7 @@ func (r *unservedRecorder) uncopied(ctx context.Context, p *pendingClaim) (why s
 		return fmt.Sprintf("the claim %q, whose volume is to be copied for this one, does not exist: create it, or create "+
 			"this claim again with another dataSource", p.source.Name), nil
 	case source.Status.Phase != corev1.ClaimBound:
-		return fmt.Sprintf("the claim %q, whose volume is to be copied for this one, is not bound to a PV: the copy is made "+
-			"once it is", p.source.Name), nil
+		return NotBound(source), nil
 	}
 	pv, err := live.PV(ctx, r.client, source.Spec.VolumeName)
 	if err != nil {
@@ -70,6 +69,16 @@ func (r *unservedRecorder) uncopied(ctx context.Context, p *pendingClaim) (why s
 // claim returns a claim that has only the source of p.
 func (p *pendingClaim) claim() *corev1.PersistentVolumeClaim {
 	return heldClaim{namespace: p.ref.Namespace, name: p.ref.Name, class: p.class, source: p.source}.claim(p.ref.UID)
+}
+
+// NotBound returns the message about a claim whose source has no volume yet, or none any more.
+func NotBound(source *corev1.PersistentVolumeClaim) string {
+	if source.Status.Phase == corev1.ClaimLost {
+		return fmt.Sprintf("the claim %q, whose volume is to be copied for this one, is Lost: its PV %q is gone; create this "+
+			"claim again with another dataSource", source.Name, source.Spec.VolumeName)
+	}
+	return fmt.Sprintf("the claim %q, whose volume is to be copied for this one, is not bound to a PV: the copy is made once "+
+		"it is", source.Name)
 }
 
 // NotOfDriver returns the message about a claim whose source has a volume that the driver cannot copy.

@@ -190,6 +190,8 @@ func TestSourcesThatNoAgentCopies(t *testing.T) {
 		pv.Spec.CSI.Driver = driver
 		return pv
 	}
+	lost := bound("data", "pv")
+	lost.Status.Phase = corev1.ClaimLost
 	other := copyOf("data", "u", "csi", "")
 	namespace := "theirs"
 	other.Spec.DataSourceRef = &corev1.TypedObjectReference{Kind: "PersistentVolumeClaim", Name: "data", Namespace: &namespace}
@@ -202,6 +204,7 @@ func TestSourcesThatNoAgentCopies(t *testing.T) {
 	}{
 		"none":              {copyOf("data", "u", "csi", ""), nil, []string{`claim "data"`, "does not exist"}},
 		"not bound":         {copyOf("data", "u", "csi-now", ""), []runtime.Object{bound("data", "")}, []string{`"data"`, "not bound", "once it is"}},
+		"Lost":              {copyOf("data", "u", "csi", ""), []runtime.Object{lost}, []string{`"data"`, "is Lost", "another dataSource"}},
 		"its PV gone":       {copyOf("data", "u", "csi", ""), []runtime.Object{bound("data", "pv")}, []string{`PV "pv"`, "does not exist"}},
 		"another driver's":  {copyOf("data", "u", "csi", ""), []runtime.Object{bound("data", "pv"), pv("pv", "example.com", "node-0")}, []string{"CSI driver example.com", contract.CSIProvisioner}},
 		"hostPath":          {copyOf("data", "u", "csi", ""), []runtime.Object{bound("data", "pv"), hostPath}, []string{"not of a CSI driver"}},

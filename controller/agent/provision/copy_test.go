@@ -209,6 +209,7 @@ func TestCopyRefusals(t *testing.T) {
 	}{
 		"no source": {func(c *copyTest) { c.source.Name = "other" }, `"claim-src"`},
 		"not bound": {func(c *copyTest) { c.source.Status.Phase = corev1.ClaimPending }, "not bound"},
+		"Lost":      {func(c *copyTest) { c.source.Status.Phase = corev1.ClaimLost }, "is Lost"},
 		"being deleted": {func(c *copyTest) {
 			c.source.DeletionTimestamp, c.source.Finalizers = new(metav1.Now()), []string{"x/y"}
 		}, "being deleted"},
@@ -319,6 +320,23 @@ func TestCopyBeginsAnew(t *testing.T) {
 	r := c.refusalForCopy(place{pool: c.Pools.Named("legacy")}, c.o.PVC, fmt.Errorf("clone: %w", volume.ErrUnshared))
 	if !r.temporary || !strings.Contains(r.message, contract.CopyParameter+": allowed") {
 		t.Errorf("%+v", r)
+	}
+}
+
+// A copy that is under way has an event when it was begun, after ten minutes, and each hour.
+func TestCopyTellsHowFarItIs(t *testing.T) {
+	c := newCopyTest(t, "csi-now", false)
+	for _, since := range []time.Duration{0, 9, 11, 50, 61, 119, 121} {
+		c.noteProgress(t.Context(), c.o.PVC, c.Pools.Named("legacy"), volume.CloneJob{Began: time.Now().Add(-since * time.Minute), Entries: 7, Bytes: 3 << 20})
+	}
+	got := c.events()
+	if strings.Count(got, "Normal Copying") != 4 || strings.Count(got, "7 files and directories so far, and 3Mi written") != 4 {
+		t.Errorf("events %q", got)
+	}
+	for _, since := range []string{"for 0s", "for 11m0s", "for 1h1m0s", "for 2h1m0s"} {
+		if !strings.Contains(got, since) {
+			t.Errorf("no event %s: %q", since, got)
+		}
 	}
 }
 

@@ -76,8 +76,7 @@ func checkSourceClaim(from, claim *corev1.PersistentVolumeClaim) *refusal {
 	case from.DeletionTimestamp != nil:
 		return sourceRefused("the claim %q, whose volume is to be copied for this one, is being deleted", from.Name)
 	case from.Status.Phase != corev1.ClaimBound:
-		return sourceRefused("the claim %q, whose volume is to be copied for this one, is not bound to a PV: the copy is made "+
-			"once it is", from.Name)
+		return sourceRefused("%s", claims.NotBound(from))
 	case contract.Of(from) == "":
 		return sourceRefused("the claim %q, whose volume is to be copied for this one, has no class", from.Name)
 	case mode(from) != mode(claim):

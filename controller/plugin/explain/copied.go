@@ -19,6 +19,9 @@ func (e *explanation) copied() bool {
 	case from == nil:
 		e.add(Cause, "create claim "+source.Name+", or "+advice.CreateAgain(&e.Claim, "another dataSource"),
 			"claim %s, whose volume is to be copied, does not exist", source.Name)
+	case from.Status.Phase == corev1.ClaimLost:
+		e.add(Cause, advice.CreateAgain(&e.Claim, "another dataSource"), "claim %s, whose volume is to be copied, is Lost: its PV %s is "+
+			"gone", source.Name, from.Spec.VolumeName)
 	case from.Status.Phase != corev1.ClaimBound:
 		e.add(Cause, look, "claim %s, whose volume is to be copied, is not bound to a PV", source.Name)
 	case !e.SourcePV.Known():

@@ -24,6 +24,7 @@ func TestCopiesAreExplained(t *testing.T) {
 	for name, row := range map[string]situation{
 		"source gone":      {change: copyData("nothing", func(*scene.Cluster) {}), causes: []string{"claim nothing, whose volume is to be copied, does not exist"}, do: "create claim nothing"},
 		"source not bound": {change: copyData("data", func(c *scene.Cluster) { c.Claim("data").Status.Phase = corev1.ClaimPending }), causes: []string{"claim data, whose volume is to be copied, is not bound"}, do: "kubectl hpp explain data -n shop"},
+		"source lost":      {change: copyData("data", func(c *scene.Cluster) { c.Claim("data").Status.Phase = corev1.ClaimLost }), causes: []string{"claim data, whose volume is to be copied, is Lost"}, do: "another dataSource"},
 		"another driver":   {change: copyData("data", func(c *scene.Cluster) { c.PV("pvc-1").Spec.CSI.Driver = "example.com" }), causes: []string{"is not of provisioner"}},
 		"another node chosen": {change: copyData("data", func(c *scene.Cluster) {
 			c.Claim("new").Annotations["volume.kubernetes.io/selected-node"] = "node-02"
