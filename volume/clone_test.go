@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -167,6 +168,10 @@ func TestCloneOfAnAdoptedVolume(t *testing.T) {
 	is(t, err, volume.ErrConflict)
 	_, err = p.Bind("v", binding("v"))
 	ok(t, err)
+	write(t, filepath.Join(p.Path(), "v", "more"), strings.Repeat("x", 2<<20))
+	ok(t, p.Measure(t.Context()))
+	_, err = cloned(p, spec("c", mib)) // it has no size, so what it uses counts
+	is(t, err, volume.ErrInvalid)
 	_, err = cloned(p, spec("c", gib))
 	ok(t, err)
 }

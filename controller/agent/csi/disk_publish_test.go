@@ -23,10 +23,16 @@ import (
 // test of mounts never passes without mounts.
 func newRootDriver(t *testing.T) *driver {
 	t.Helper()
+	return newRootDriverOf(t, func(*volume.Config) {})
+}
+
+// newRootDriverOf is newRootDriver with pools that are configured otherwise.
+func newRootDriverOf(t *testing.T, configure func(*volume.Config)) *driver {
+	t.Helper()
 	if os.Getuid() != 0 {
 		t.Fatal("this test mounts: run it as root")
 	}
-	d := newDriver(t)
+	d := newDriverOf(t, configure)
 	t.Cleanup(func() {
 		for _, i := range d.mounts(t) {
 			_ = unix.Unmount(i.Point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
