@@ -185,7 +185,10 @@ func (p *Pool) runClone(j *cloneJob) {
 	if why := context.Cause(j.ctx); why != nil && errors.Is(err, context.Canceled) {
 		err = why
 	}
-	j.err = errors.Join(unwrapped(err), unwrapped(p.abandonClone(op, j)))
+	if err = unwrapped(err); fault.IsFull(err) { // which of the two is full the kernel does not always say
+		err = fmt.Errorf("%w: free space on the disk, or request more than the source has: the copy may take more", err)
+	}
+	j.err = errors.Join(err, unwrapped(p.abandonClone(op, j)))
 }
 
 // unwrapped returns an error without the operation and name, which the caller adds.
