@@ -188,17 +188,25 @@ func ended(job volume.CloneJob) bool {
 }
 
 // endCopies ends the copy of each claim that is gone. local are the claims of this node; that one of them
-// is reported as deleted proves nothing, so the claim is read.
+// is reported as deleted proves nothing, so the claim is read. If the watch was away, another claim of the
+// same name is reported as a change of the former one.
 func (c *Controller) endCopies(ctx context.Context, local cache.SharedIndexInformer) error {
-	_, err := local.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(obj any) {
-		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-			obj = gone.Obj
+	gone := func(obj any) {
+		if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = unknown.Obj
 		}
 		if claim, ok := obj.(*corev1.PersistentVolumeClaim); ok {
 			c.copies.forget(claim.UID)
 			if _, _, ok := c.jobOf(claim); ok {
 				go c.endCopy(ctx, claim)
 			}
+		}
+	}
+	_, err := local.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: gone, UpdateFunc: func(former, now any) {
+		a, ok := former.(*corev1.PersistentVolumeClaim)
+		b, ok2 := now.(*corev1.PersistentVolumeClaim)
+		if ok && ok2 && a.UID != b.UID {
+			gone(a)
 		}
 	}})
 	return err
