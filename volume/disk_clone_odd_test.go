@@ -45,6 +45,37 @@ func TestDiskCloneSnapshotWithoutQuotas(t *testing.T) {
 	}
 }
 
+// A volume from before the quotas of btrfs is a plain directory. Its copy, made file by file, is a subvolume
+// with a quota, of which the next copy is a snapshot.
+func TestDiskCloneOfAVolumeFromBeforeQuotas(t *testing.T) {
+	root := testdisk.Mount(t, "btrfs")
+	p := opened(t, volume.Config{Path: root + "/pool"})
+	v, err := p.Create(spec("v", 64*mib))
+	ok(t, err)
+	data := random(t, v.Path+"/data", 4*mib)
+	write(t, v.Path+"/more", "of v")
+	_, err = p.Bind("v", binding("v"))
+	ok(t, err)
+	ok(t, p.Close())
+	p = opened(t, volume.Config{Path: root + "/pool", EnableBtrfsQuota: true})
+	c, err := awaited(p, snapshotOf(p))
+	ok(t, err)
+	_, err = p.Bind("c", binding("c"))
+	ok(t, err)
+	if inode := bash(t, c.Path, "stat -c %i ."); c.QuotaID == 0 || !c.QuotaEnforced || inode != "256\n" {
+		t.Errorf("%+v, inode %s", c, inode)
+	}
+	sameContent(t, c.Path+"/data", data)
+	used(t, c)
+	s := cloneFrom(p, "c", limited("d", 64*mib))
+	s.CopyBytes = false
+	d, err := awaited(p, s) // of many files in use: only a snapshot may be that
+	ok(t, err)
+	sameContent(t, d.Path+"/data", data)
+	purge(t, p)
+	consistent(t, p)
+}
+
 // Flags of the source's own directory, which its owner may have set, keep no copy from its place.
 func TestDiskCloneOfADirectoryThatIsLocked(t *testing.T) {
 	for _, kind := range testdisk.Kinds() {

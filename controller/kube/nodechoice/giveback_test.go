@@ -67,3 +67,26 @@ func TestUnchoose(t *testing.T) {
 		})
 	}
 }
+
+// A node chooses itself in place of another one, with an older ClusterRole, too.
+func TestChoose(t *testing.T) {
+	for _, older := range []bool{false, true} {
+		there := classtest.Claim("a", "csi", "", contract.AnnSelectedNode, "node-02", "tenant", "kept")
+		there.ResourceVersion = "7"
+		client := fake.NewClientset(there)
+		client.PrependReactor("patch", "persistentvolumeclaims", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			patch := string(a.(clienttesting.PatchAction).GetPatch())
+			if !strings.Contains(patch, `"resourceVersion":"7"`) || !strings.Contains(patch, `"uid":"a"`) {
+				t.Errorf("patch %s does not name what was read", patch)
+			}
+			return older, nil, apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), there.Name, nil)
+		})
+		if err := Choose(t.Context(), client, there, "node-01"); err != nil {
+			t.Fatalf("older role %v: %v", older, err)
+		}
+		now, err := client.CoreV1().PersistentVolumeClaims(there.Namespace).Get(t.Context(), there.Name, metav1.GetOptions{})
+		if err != nil || now.Annotations[contract.AnnSelectedNode] != "node-01" || now.Annotations["tenant"] != "kept" {
+			t.Errorf("older role %v: %v, %v", older, now.Annotations, err)
+		}
+	}
+}
