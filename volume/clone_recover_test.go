@@ -1,6 +1,7 @@
 package volume_test
 
 import (
+	"errors"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -26,10 +27,10 @@ func TestCloneBesideRecover(t *testing.T) {
 		steps[step] = true
 		mu.Unlock()
 		beside.Go(func() {
-			if err := p.Recover(); err != nil {
+			if err := p.Recover(); err != nil && !errors.Is(err, volume.ErrNotReady) { // of a busy machine
 				t.Errorf("recover at %s: %v", step, err)
 			}
-			if _, err := p.Purge(t.Context()); err != nil {
+			if _, err := p.Purge(t.Context()); err != nil && !errors.Is(err, volume.ErrNotReady) {
 				t.Errorf("purge at %s: %v", step, err)
 			}
 		})

@@ -2,12 +2,14 @@ package provision
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
+	clienttesting "k8s.io/client-go/testing"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -42,7 +44,10 @@ func TestCopyEndsWithItsClaim(t *testing.T) {
 			again := c.o.PVC.DeepCopy()
 			again.UID = "again"
 			replace(c, again)
-			time.Sleep(time.Second) // the agent hears of it, and asks whether it is so
+			for end := time.Now().Add(30 * time.Second); !asked(c, again.Name) && time.Now().Before(end); {
+				time.Sleep(10 * time.Millisecond)
+			}
+			time.Sleep(300 * time.Millisecond) // it has the answer
 			c.release()
 			<-job.Ended
 			if r, there := pool.Cached(c.o.PVName); there {
@@ -68,4 +73,12 @@ func TestCopyEndsWithItsClaim(t *testing.T) {
 			}
 		})
 	}
+}
+
+// asked reports whether the agent asked whether the claim of that name is gone.
+func asked(c *copyTest, name string) bool {
+	return slices.ContainsFunc(c.client.Actions(), func(a clienttesting.Action) bool {
+		get, ok := a.(clienttesting.GetAction)
+		return ok && a.Matches("get", "persistentvolumeclaims") && get.GetName() == name
+	})
 }
