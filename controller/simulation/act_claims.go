@@ -182,7 +182,7 @@ func (w *World) deleteClaim(name string) bool {
 	if err != nil || c.DeletionTimestamp != nil {
 		return false
 	}
-	w.judge.wants(c.UID, "its claim was deleted")
+	w.judge.wants(c.UID, claimDeleted)
 	w.judge.due(c)
 	must(claims.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &c.UID}}))
 	return true
@@ -219,6 +219,9 @@ func (w *World) pvOf(claim string) (found *corev1.PersistentVolume) {
 	}
 	return found
 }
+
+// claimDeleted is why the data of most volumes may go.
+const claimDeleted = "its claim was deleted"
 
 // wants notes that the data of a claim's volume may go, if the policy of its PV is Delete.
 func (j *judge) wants(claim types.UID, why string) {

@@ -75,15 +75,22 @@ var peopleActs = []act{
 			return w.pvAnd(func() string { return pick(w, []string{"Retain", "Retain", "Delete"}) })
 		},
 		do: func(w *World, args []string) bool {
-			policy := corev1.PersistentVolumeReclaimPolicy(arg(args, 1))
-			return w.editPV(arg(args, 0), func(pv *corev1.PersistentVolume) bool {
+			policy, kept := corev1.PersistentVolumeReclaimPolicy(arg(args, 1)), ""
+			done := w.editPV(arg(args, 0), func(pv *corev1.PersistentVolume) bool {
 				changed := pv.Spec.PersistentVolumeReclaimPolicy != policy
+				if policy == corev1.PersistentVolumeReclaimRetain {
+					kept = pv.Name
+				}
 				if changed && policy == corev1.PersistentVolumeReclaimDelete && pv.Status.Phase == corev1.VolumeReleased {
 					w.judge.asked(pv.Name)
 				}
 				pv.Spec.PersistentVolumeReclaimPolicy = policy
 				return changed
 			})
+			if done && kept != "" {
+				w.judge.spared(kept)
+			}
+			return done
 		}, next: []string{"delete claim", "delete pv"}},
 	{words: "delete pv", usage: "CLAIM: an administrator deletes its PV", weight: 1, next: []string{"delete claim", "pv apply", "disk back"},
 		draw: func(w *World) []string { return w.aPV() },

@@ -137,6 +137,17 @@ func (j *judge) asked(pv string) {
 	}
 }
 
+// spared notes that a person keeps the data of a PV whose claim was deleted, and that was there a second
+// after the PV got the policy Retain: an agent that read the PV before is done by then.
+func (j *judge) spared(pv string) {
+	time.Sleep(time.Second)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if v := j.pvs[pv]; v != nil && v.wanted == claimDeleted && j.inPlace(v) {
+		v.wanted = ""
+	}
+}
+
 // forced notes that a person removes the PV by force.
 func (j *judge) forced(pv string) {
 	j.mu.Lock()

@@ -89,6 +89,8 @@ func TestWords(t *testing.T) {
 		"a webhook refuses the PV of a copy for good": {words: "claim c1 node-01 a-keep 1Mi; wait 1m; webhook refuses csi; claim copy c2 c1 node-01; wait 10m"},
 		"a PV that is refused is set to Retain": {words: "agent restart node-01 --orphans=delete --orphan-grace=10m; claim c1 node-01 hp 1Mi; wait 1m; " +
 			"pv names c1 node-02; policy c1 Retain; delete claim c1; delete pv c1; wait 1h"},
+		"a watch that is behind a policy Retain": {words: "claim c1 node-01 a-keep 1Mi; claim c2 node-01 hp 1Mi; wait 5m; watch late agent/node-01 1m; " +
+			"delete claim c1; delete claim c2; wait 5s; policy c1 Retain; policy c2 Retain; wait 10m"},
 		"a deletion that is not decided, and Retain": {words: "claim c1 node-01 a-keep 1Mi; wait 1m; deletion stops c1; wait 3h"},
 		"a deletion that is not decided, beside a sidecar": {words: "claim c1 node-01 a-keep 1Mi; wait 1m; agent restart node-01 --provision= --pv-dir=; " +
 			"deletion stops c1; wait 3h"},
