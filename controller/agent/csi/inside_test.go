@@ -151,8 +151,10 @@ func TestClaimUID(t *testing.T) {
 // since, and never comes into one that is not offered.
 func TestInlinePool(t *testing.T) {
 	for what, row := range map[string]struct {
-		pools       []string // not offered if it begins with "-", has the volume if it ends with "+"
-		asked, want string
+		// A pool is not offered if it begins with "-", has the volume if it ends with "+", and is not
+		// opened yet if it ends with "?".
+		pools       []string
+		asked, want string // "" is none yet
 		may         string // the setting
 	}{
 		"one":                        {[]string{"a"}, "", "a", "any"},
@@ -165,10 +167,13 @@ func TestInlinePool(t *testing.T) {
 		"the default may have none":  {[]string{"legacy", "a", "b"}, "", "b", "b=1Gi"},
 		"none may have one":          {[]string{"a", "legacy"}, "", "a", "none"},
 		"made before the setting":    {[]string{"a", "b+"}, "", "b", "a=any"},
+		"one may have it":            {[]string{"legacy", "b?"}, "", "", "any"},
+		"it is found before":         {[]string{"legacy", "b?", "c+"}, "", "c", "any"},
+		"the pod names one of two":   {[]string{"a", "b?"}, "a", "a", "any"},
 	} {
 		var all []*volume.Pool
 		for _, name := range row.pools {
-			c := volume.Config{Path: filepath.Join(t.TempDir(), "pool"), Name: strings.Trim(name, "-+")}
+			c := volume.Config{Path: filepath.Join(t.TempDir(), "pool"), Name: strings.Trim(name, "-+?")}
 			if strings.HasPrefix(name, "-") {
 				c.NotOffered = "left out"
 			}
@@ -176,8 +181,8 @@ func TestInlinePool(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if strings.HasSuffix(name, "+") {
-				if err = p.Open(); err == nil {
+			if !strings.HasSuffix(name, "?") && c.NotOffered == "" {
+				if err = p.Open(); err == nil && strings.HasSuffix(name, "+") {
 					_, err = p.Create(volume.Spec{Name: "csi-1", Bytes: 1 << 20, Ephemeral: true})
 				}
 				if err != nil {
@@ -196,7 +201,8 @@ func TestInlinePool(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &Server{config: Config{Pools: pools, Inline: may}}
-		if p, err := s.inlinePool(row.asked, "csi-1"); err != nil || p.Name() != row.want {
+		p, err := s.inlinePool(row.asked, "csi-1")
+		if errors.Is(err, volume.ErrNotReady) != (row.want == "") || err == nil && p.Name() != row.want {
 			t.Errorf("%s: %v, %v, want %s", what, p, err, row.want)
 		}
 	}

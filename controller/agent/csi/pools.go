@@ -9,6 +9,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -24,15 +25,27 @@ func (s *Server) pool(name string) (*volume.Pool, error) {
 
 // inlinePool returns the pool of an inline volume. If the pod names none, that is the one that has
 // the volume already, else the default pool, else the first. Pools that are not offered do not
-// count, nor for a new volume those that may have none, unless that is so of all.
+// count, nor for a new volume those that may have none, unless that is so of all. The error is an
+// ErrNotReady before this process has tried to open all of them: one of them may have the volume.
 func (s *Server) inlinePool(name, volumeName string) (*volume.Pool, error) {
 	if name != "" {
 		return s.pool(name)
 	}
 	offered := slices.DeleteFunc(slices.Clone(s.config.Pools.All()),
 		func(p *volume.Pool) bool { return p.NotOffered() != "" })
+	var notOpened error
+	for _, p := range offered { // before the records: a pool that is opened meanwhile has them then
+		if err := p.Ready(); errors.Is(err, fault.ErrNotOpened) {
+			notOpened = fmt.Errorf("pool %s, which may have the inline volume: %w", p.Name(), err)
+		}
+	}
+	if i := slices.IndexFunc(offered, func(p *volume.Pool) bool { _, has := p.Cached(volumeName); return has }); i >= 0 {
+		return offered[i], nil
+	}
+	if notOpened != nil {
+		return nil, notOpened
+	}
 	for _, is := range []func(*volume.Pool) bool{
-		func(p *volume.Pool) bool { _, has := p.Cached(volumeName); return has },
 		func(p *volume.Pool) bool { return p.Name() == contract.DefaultPool && s.config.Inline.Allows(p.Name()) },
 		func(p *volume.Pool) bool { return s.config.Inline.Allows(p.Name()) },
 	} {
