@@ -184,8 +184,7 @@ func (o *Checker) noteUnseen(ctx context.Context) {
 	})
 	maps.DeleteFunc(retained, func(at place, pv string) bool {
 		err := at.pool.RecordPolicy(at.name, pv, string(corev1.PersistentVolumeReclaimRetain))
-		if err == nil || errors.Is(err, volume.ErrNotFound) || errors.Is(err, volume.ErrConflict) ||
-			errors.Is(err, volume.ErrMigrating) {
+		if err == nil || errors.Is(err, volume.ErrNotFound) || errors.Is(err, volume.ErrConflict) {
 			return false
 		}
 		log.Error(err, "Cannot record the policy Retain of a PV that is gone; trying again", "volume", at.name)

@@ -41,7 +41,7 @@ func TestRetainIsRecorded(t *testing.T) {
 		"an orphan was noted":               {story: func(l *life) { l.pool.NoteOrphan(l.name, "gone", 0); setAside(l) }},
 		"it names the UUID of another pool": {story: func(l *life) { l.pv.Annotations[contract.AnnPool] = "another" }, not: true},
 		"another PV has the volume":         {story: func(l *life) { l.rewrite(func(r map[string]any) { r["pv"] = "another" }) }, not: true},
-		"its PV is being replaced":          {story: func(l *life) { l.migrating() }, not: true},
+		"its PV is being replaced":          {story: func(l *life) { l.migrating(); l.pv.Annotations[contract.AnnPolicy] = "Delete" }, not: true},
 		"it has policy Delete, refused":     {story: func(l *life) { l.pv.Annotations[contract.AnnProvisionOnNode] = "node-02" }, not: true},
 	} {
 		for _, className := range []string{"wait", "csi"} {
@@ -74,6 +74,27 @@ func TestRetainIsRecorded(t *testing.T) {
 				t.Errorf("%s, %s: the record was\n%+v and is\n%+v", className, what, before, after)
 			}
 		}
+	}
+}
+
+// A person sets a PV to Retain whose migration has begun and has not written to the PV yet, so that it
+// will be cancelled. The finalizer stays until then, and until the record has the policy.
+func TestRetainBeforeTheMigrationHasIt(t *testing.T) {
+	l := newLife(t, "wait")
+	l.bound()
+	l.see()
+	l.migrating()
+	l.pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+	l.released()
+	l.pv.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	l.see()
+	if err := l.CheckRecorded(l.pv); err == nil {
+		t.Error("not held")
+	}
+	l.must(l.pool.AdvanceMigration(l.name, record.CancelMigration()))
+	l.see()
+	if r, _ := l.pool.Cached(l.name); r.ReclaimPolicy != "Retain" || l.CheckRecorded(l.pv) != nil {
+		t.Errorf("recorded %q, held: %v", r.ReclaimPolicy, l.CheckRecorded(l.pv))
 	}
 }
 

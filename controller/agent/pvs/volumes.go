@@ -55,7 +55,7 @@ func (p *PVs) Validate(ctx context.Context, pv *corev1.PersistentVolume,
 // than the PV, because its pool is not ready for example: the PV must not go before, since the
 // record then decides about the volume. A PV with policy Retain waits also if the agent refuses it,
 // or its volume is set aside: recordRetain writes the policy. CheckRecorded returns nil for a PV
-// without a volume of this node, and during a migration.
+// without a volume of this node, and during a migration that gave the PV its policy.
 func (p *PVs) CheckRecorded(pv *corev1.PersistentVolume) error {
 	_, v, err := p.volumeOf(pv)
 	pool, r, lacks := p.LacksRetain(pv)
@@ -66,7 +66,7 @@ func (p *PVs) CheckRecorded(pv *corev1.PersistentVolume) error {
 	case errors.Is(err, volume.ErrNotReady):
 		return fmt.Errorf("the finalizer stays until the reclaim policy %s is recorded: %w; if the pool never returns: %s",
 			policy, err, contract.ToDropFinalizer(pv.Name))
-	case err == nil && v.Migrating() == nil && (v.State != record.Bound || v.ReclaimPolicy != policy):
+	case err == nil && (lacks || v.Migrating() == nil) && (v.State != record.Bound || v.ReclaimPolicy != policy):
 		return fmt.Errorf("the finalizer stays until the reclaim policy %s is recorded; the record has %q", policy,
 			v.ReclaimPolicy)
 	}
@@ -90,7 +90,7 @@ func (p *PVs) recordRetain(pv *corev1.PersistentVolume) error {
 
 // LacksRetain returns the record that names a PV with policy Retain and has another policy. ok is
 // false if there is none in a pool of this agent, if the PV certainly names another volume, and
-// during a migration.
+// during a migration, which gives PVs that policy. Before it has done so, a PV has it from a person.
 func (p *PVs) LacksRetain(pv *corev1.PersistentVolume) (pool *volume.Pool, r record.Record, ok bool) {
 	if pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 		return nil, r, false
@@ -102,13 +102,20 @@ func (p *PVs) LacksRetain(pv *corev1.PersistentVolume) (pool *volume.Pool, r rec
 	for _, pool := range p.Pools.All() {
 		for _, name := range names {
 			r, ok := pool.Cached(name)
-			if ok && r.NamesPV(pv.Name) && r.State != record.Deleting && r.Migrating() == nil &&
+			if ok && r.NamesPV(pv.Name) && r.State != record.Deleting && !p.byMigration(pv, r) &&
 				r.ReclaimPolicy != string(corev1.PersistentVolumeReclaimRetain) && !p.NamesOther(pv, pool, name) {
 				return pool, r, true
 			}
 		}
 	}
 	return nil, r, false
+}
+
+// byMigration reports whether a PV may have its policy from a migration of its volume. One that began in
+// another cluster ends once the volume is bound here, and nothing removes the volume before.
+func (p *PVs) byMigration(pv *corev1.PersistentVolume, r record.Record) bool {
+	return r.Migrating() != nil && (r.Migration.Step != record.MigrationPrepared ||
+		pv.Annotations[contract.AnnPolicy] != "" || r.Cluster != p.Node.Cluster())
 }
 
 func (p *PVs) volumeOf(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
