@@ -34,7 +34,8 @@ func TestNodeMaintenance(t *testing.T) {
 		t.Cleanup(func() { _ = os.Remove(filepath.Join(root, file)) })
 	}
 	r.values = map[string]string{"NODE": other.Name, "TARGET": one.Hostname, "NAMESPACE": s.Namespace, "STATEFULSET": "ledger",
-		"SELECTOR": "app=ledger", "CLAIM": "data-ledger-0", "CLASS": csiClass, "SIZE": "1Gi", "REPLICAS": "1", "IMAGE": cluster.BusyboxImage, "POLICY": "keep"}
+		"SELECTOR": "app=ledger", "CLAIM": "data-ledger-0", "CLASS": csiClass, "SIZE": "1Gi", "REPLICAS": "1",
+		"IMAGE": cluster.BusyboxImage, "POLICY": "keep"}
 	r.maintenanceRestart()
 	r.maintenanceMove()
 	r.maintenanceReplace()

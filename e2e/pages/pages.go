@@ -40,7 +40,7 @@ var Elsewhere = map[string]string{
 	"docs/look.md":                        "they need kind, k3d, minikube or k3s, which were not run: TestLook of docs compares the names",
 	"docs/monitoring.md":                  "they need Grafana: TestDashboard of suite",
 	"docs/node-gone.md":                   "they delete Nodes: TestNodeGone of nodes",
-	"docs/node-maintenance.md":            "they drain a node and move a volume: TestNodeMaintenance of nodes follows it",
+	"docs/node-maintenance.md":            "they drain a node and move a volume: TestNodeMaintenance of nodes follows it, TestNodeGone of suite follows what it has for a disk",
 	"docs/node-reset.md":                  "they prepare the reset of a node: TestInspectPublished of cmd runs inspect --published",
 	"docs/openshift.md":                   "they need OpenShift, which was not run",
 	"docs/operator.md":                    "make demo-operator, and TestOperator of nodes",

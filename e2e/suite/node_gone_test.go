@@ -59,6 +59,7 @@ func TestNodeGone(t *testing.T) {
 		{"node replaced under a claim", (*goneScene).replaced},
 		{"node registered again", (*goneScene).registeredAgain},
 		{"node rebuilt with an empty disk", (*goneScene).rebuilt},
+		{"disk replaced", (*goneScene).diskReplaced},
 		{"operator killed", (*goneScene).killed},
 		{"permissions", (*goneScene).permissions},
 	} {
