@@ -197,7 +197,7 @@ func (b *bench) report(path string, state State) Report {
 	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		reports := b.controller.Reports()
 		for _, r := range reports {
-			if r.Device == path && r.State == state {
+			if r.Device == path && r.State == state && (state != Available || r.PV != "") { // the PV comes after the wipe
 				return r
 			}
 		}
