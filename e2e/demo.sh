@@ -1,7 +1,7 @@
 #!/bin/bash
 # Shows what a user sees, on a real cluster of two nodes on this machine: a claim, a pod that writes, a refusal, a claim
-# that follows the scheduler, the same through CSI, and nothing left behind. Called by `make demo`; it can be run again
-# and again.
+# that follows the scheduler, the same through CSI, a copy, and nothing left behind. Called by `make demo`; it can be run
+# again and again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,6 +16,7 @@ explain() {
 clean_up() {
     local failed=0
     delete_namespace || failed=1
+    e2e/kubectl.sh delete storageclass demo-copies --ignore-not-found >/dev/null || failed=1
     uninstall csi || failed=1
     uninstall legacy || failed=1
     leave_cluster || failed=1
@@ -88,9 +89,30 @@ run 'e2e/kubectl.sh -n demo wait --for=condition=Ready pod/journal --timeout=3m'
 run 'e2e/kubectl.sh -n demo get pods -o wide'
 run 'e2e/kubectl.sh get pv'
 
+step 'A copy of that claim, while the pod writes: this filesystem shares no blocks, so the class has to permit that every byte is written'
+apply <<'END'
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: demo-copies}
+provisioner: kubevirt.io.hostpath-provisioner
+parameters: {storagePool: local, copy: allowed, consistency: fuzzy}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: copy}
+spec:
+  storageClassName: demo-copies
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 1Gi}}
+  dataSource: {kind: PersistentVolumeClaim, name: journal}
+END
+run "e2e/kubectl.sh -n demo wait --for=jsonpath='{.status.phase}'=Bound pvc/copy --timeout=3m" || fail 'the copy is not bound'
+journal_node=$(e2e/kubectl.sh -n demo get pod journal -o jsonpath='{.spec.nodeName}')
+volume=$(e2e/kubectl.sh -n demo get pvc copy -o jsonpath='{.spec.volumeName}')
+run "$on_node $journal_node -- head -n 1 /var/hpvolumes/csi/$volume/journal"
+
 step 'All nodes at a glance, and what one knows of its volumes'
 run 'e2e/kubectl.sh hpp status'
-journal_node=$(e2e/kubectl.sh -n demo get pod journal -o jsonpath='{.spec.nodeName}')
 agent=$(e2e/kubectl.sh -n hostpath-provisioner get pod -o name --field-selector "spec.nodeName=$journal_node")
 run "e2e/kubectl.sh -n hostpath-provisioner exec $agent -- /hostpath-provisioner inspect"
 
