@@ -99,7 +99,7 @@ func againServed(t *testing.T, before map[string]string) {
 	want(t, "findmnt -no FSTYPE "+disk, "xfs")
 	want(t, "ls -Zd "+disk+" | cut -d: -f3", "container_file_t")
 	for dir := range before {
-		err := machine.Poll(t.Context(), soon, func() error {
+		err := machine.Poll(t.Context(), 2*soon, func() error { // its agent starts first, and the kubelet then waits longer from try to try
 			now := written(t, dir)
 			if now == before[dir] {
 				return fmt.Errorf("the pod of %s has not started again; its volume has %s lines", dir, now)
