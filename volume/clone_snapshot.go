@@ -51,7 +51,7 @@ func sourceOf(c *call, fd int, name string, points []string) (of sourceAt, err e
 // planSnapshot returns an error if it is in use and files of different moments are not permitted.
 func (j *cloneJob) planSnapshot(c *call) (planned bool, err error) {
 	switch {
-	case !j.of.subvolume || c.quotas.Support.Method == quota.MethodNone:
+	case !j.of.subvolume || !c.quotas.MakesSubvolume():
 		return false, nil
 	case j.of.nested == "":
 		j.mu.Lock()

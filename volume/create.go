@@ -232,7 +232,7 @@ func (p *Pool) stage(c *call, r record.Record) (record.Record, error) {
 		return r, err
 	}
 	p.step("create.record")
-	if c.quotas.MakesSubvolume(r) {
+	if c.quotas.MakesSubvolume() {
 		return r, p.records.PutNew(c.Records, p.steps("record"), r)
 	}
 	return r, p.records.PutNew(c.Records, p.steps("record"), r, dir, c.Records)

@@ -40,7 +40,7 @@ func TestDiskCloneOnADiskThatFills(t *testing.T) {
 			root, full := testdisk.Mount(t, kind), false
 			other := filepath.Join(root, "of another program")
 			config := volume.Config{Path: root + "/pool", Step: func(step string) {
-				if step == "clone.copy" && full {
+				if (step == "clone.copy" || step == "clone.snapshot") && full {
 					occupy(t, other)
 				}
 			}}

@@ -52,6 +52,7 @@ func TestDiskCloneOfAVolumeFromBeforeQuotas(t *testing.T) {
 	p := opened(t, volume.Config{Path: root + "/pool"})
 	v, err := p.Create(spec("v", 64*mib))
 	ok(t, err)
+	bash(t, root+"/pool", "rmdir v; mkdir v") // as an older agent made it
 	data := random(t, v.Path+"/data", 4*mib)
 	write(t, v.Path+"/more", "of v")
 	_, err = p.Bind("v", binding("v"))
@@ -90,8 +91,14 @@ func TestDiskCloneOfADirectoryThatIsLocked(t *testing.T) {
 			t.Cleanup(func() { testdisk.Run(t, "chattr", "-ia", v.Path) })
 			c, err := cloned(p, spec("c", 64*mib))
 			ok(t, err)
-			if !strings.Contains(c.LeftOut, "its flag i") || !strings.Contains(c.LeftOut, "its flag a") {
-				t.Errorf("left out: %q", c.LeftOut)
+			want := []string{"its flag i", "its flag a"}
+			if kind == "btrfs" {
+				want = []string{"its flags i and a"} // a snapshot
+			}
+			for _, words := range want {
+				if !strings.Contains(c.LeftOut, words) {
+					t.Errorf("left out: %q", c.LeftOut)
+				}
 			}
 			ok(t, os.WriteFile(c.Path+"/more", nil, 0o600))
 			ok(t, p.RollBack("c"))

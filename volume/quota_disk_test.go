@@ -89,7 +89,8 @@ func TestDiskLimitsWithoutPrivilege(t *testing.T) {
 	if s := p.Quotas(); s.Method != quota.MethodNone || !strings.Contains(s.Reason, "SYS_ADMIN") {
 		t.Errorf("%+v", s)
 	}
-	if v, err := p.Create(spec("w", mib)); err != nil || v.QuotaEnforced {
+	v, err := p.Create(spec("w", mib))
+	if err != nil || v.QuotaEnforced || isSubvolume(t, v) {
 		t.Errorf("%+v, %v", v, err)
 	}
 	purge(t, p) // the subvolume, too
@@ -103,7 +104,7 @@ func TestDiskLimitsNotTurnedOn(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	v, err := p.Create(spec("v", mib))
-	if err != nil || v.QuotaEnforced || v.NotEnforced != p.Quotas().Reason {
+	if err != nil || v.QuotaEnforced || v.NotEnforced != p.Quotas().Reason || !isSubvolume(t, v) {
 		t.Errorf("%+v, %v", v, err)
 	}
 	_, err = p.Create(limited("must", mib))

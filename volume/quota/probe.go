@@ -3,6 +3,8 @@ package quota
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -102,14 +104,17 @@ func unreported(err error) string {
 }
 
 func probeBtrfs(dir int, step func(string)) Enforcer {
-	_, reason, err := squotaState(dir)
+	groups, reason, err := squotaState(dir)
 	if err != nil {
 		return none{reason: fmt.Sprintf("btrfs does not report its quotas: %v", err)}
 	}
-	if reason != "" {
-		return none{reason: reason}
+	if reason == "" {
+		return squota{step: step}
 	}
-	return squota{step: step}
+	if _, err := os.Stat(groups); !errors.Is(err, fs.ErrNotExist) {
+		return none{reason: reason} // full quotas count each subvolume, at a cost
+	}
+	return subvolumes{none: none{reason: reason}, step: step}
 }
 
 // none is the Enforcer of a filesystem without quotas.

@@ -144,8 +144,8 @@ func (q *Quotas) Open(d *pooldir.Dir) (opened *Dir, notes []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	support := enforcer.Support()
-	if support.Method != quota.MethodNone && !administers() {
+	support, privileged := enforcer.Support(), administers()
+	if support.Method != quota.MethodNone && !privileged {
 		support = quota.Support{Method: quota.MethodNone,
 			Reason: "the process lacks the capability SYS_ADMIN, without which the kernel sets no quota; give it to the " +
 				"container"}
@@ -153,11 +153,13 @@ func (q *Quotas) Open(d *pooldir.Dir) (opened *Dir, notes []string, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.support = support
-	return &Dir{Support: support, quotas: q, dir: d, enforcer: enforcer, block: st.Bsize}, notes, nil
+	_, snapshots := enforcer.(quota.Snapshotter)
+	return &Dir{Support: support, quotas: q, dir: d, enforcer: enforcer, block: st.Bsize,
+		subvolumes: snapshots && privileged}, notes, nil
 }
 
-// administers reports whether the process may set quotas: quotactl(2), and the calls
-// for the quotas of btrfs, require CAP_SYS_ADMIN.
+// administers reports whether the process may set quotas, and remove subvolumes: quotactl(2), and the
+// calls for the quotas and subvolumes of btrfs, require CAP_SYS_ADMIN.
 func administers() bool {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

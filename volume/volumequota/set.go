@@ -22,6 +22,8 @@ type Dir struct {
 	dir      *pooldir.Dir
 	enforcer quota.Enforcer
 	block    int64 // of the filesystem, in bytes: quotas are rounded up to it
+	// subvolumes is set on a btrfs where this process may make and remove subvolumes: each new volume is one.
+	subvolumes bool
 }
 
 // wanted returns the quota of a volume as far as the filesystem enforces it. ok is
@@ -100,9 +102,9 @@ func isSet(r record.Record, id uint64, err error) (uint64, error) {
 }
 
 // MakeStaged makes the directory of a new volume in staging, under that name there, of the kind that
-// its quota needs.
+// its quota needs; on btrfs a subvolume.
 func (d *Dir) MakeStaged(name string, r record.Record) error {
-	if _, ok := d.wanted(r); ok {
+	if _, ok := d.wanted(r); ok || d.subvolumes {
 		return d.enforcer.Make(d.dir.Staging, name)
 	}
 	return unix.Mkdirat(d.dir.Staging, name, 0o700)
@@ -110,10 +112,7 @@ func (d *Dir) MakeStaged(name string, r record.Record) error {
 
 // MakesSubvolume reports whether MakeStaged makes a btrfs subvolume. The flush after a rename of
 // one commits the whole filesystem (btrfs_rename in fs/btrfs/inode.c).
-func (d *Dir) MakesSubvolume(r record.Record) bool {
-	_, ok := d.wanted(r)
-	return ok && d.Support.Method == quota.MethodBtrfs
-}
+func (d *Dir) MakesSubvolume() bool { return d.subvolumes }
 
 // CheckUse returns an ErrNoSpace if an open directory has more than its quota: some filesystems let a
 // process with privileges write past it. used is what the kernel counts; 0 if it counts nothing.
@@ -220,7 +219,7 @@ func (d *Dir) CountedElsewhere() func(fd int) bool {
 // RemoveWhole removes a trash entry in one step if the filesystem can do that: its
 // kernel then frees the space in the background.
 func (d *Dir) RemoveWhole(id string) (removed bool, err error) {
-	if d.Support.Method == quota.MethodNone {
+	if !d.subvolumes {
 		return false, nil
 	}
 	return d.enforcer.Remove(d.dir.Trash, id)

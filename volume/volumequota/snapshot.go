@@ -11,8 +11,7 @@ import (
 // Snapshots reports whether a volume can be made as a snapshot of the directory with that inode number
 // on the same filesystem.
 func (d *Dir) Snapshots(inode uint64) bool {
-	_, ok := d.enforcer.(quota.Snapshotter)
-	return ok && d.Support.Method != quota.MethodNone && quota.IsSubvolume(inode)
+	return d.subvolumes && quota.IsSubvolume(inode)
 }
 
 // Snapshot makes the directory of a new volume in staging, under that name there, as a snapshot of the
