@@ -87,7 +87,8 @@ func (c *Controller) chooseHere(ctx context.Context, claim *corev1.PersistentVol
 	case err == nil:
 		c.Events.Note(ctx, events.Claim(claim), "copy node", events.Copying, fmt.Sprintf(
 			"node %s has the volume of the claim %q, so the copy is made there, and not on node %s, which the scheduler had "+
-				"chosen: a pod that must run on another node, because of its own rules or of another claim, cannot use it",
+				"chosen. A pod that must run on another node cannot use it: because of its nodeSelector or affinity, of another "+
+				"claim, or of podAntiAffinity against the pods of other copies",
 			c.Info.Name(), source.Name, chosen))
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err): // the watch reports what changed
 	case live.Permanent(err):

@@ -186,7 +186,7 @@ func TestCopyChoosesItsNode(t *testing.T) {
 		t.Errorf("events %q", all)
 	}
 	step("another node", "node-02", contract.CSIProvisioner, false, "node-01")
-	if all := c.events(); !strings.Contains(all, "not on node node-02") || !strings.Contains(all, "must run on another node") {
+	if all := c.events(); !strings.Contains(all, "not on node node-02") || !strings.Contains(all, "must run on another node") || !strings.Contains(all, "podAntiAffinity") {
 		t.Errorf("events %q", all)
 	}
 	step("this node", "node-01", contract.CSIProvisioner, true, "node-01")
