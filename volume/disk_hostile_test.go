@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -24,6 +25,9 @@ func TestDiskLinkFromAnotherVolume(t *testing.T) {
 			for _, name := range []string{"v", "w"} {
 				_, err := p.Create(spec(name, 1))
 				ok(t, err)
+			}
+			if kind == "btrfs" { // subvolumes have no links of each other
+				bash(t, path, "rmdir v w; mkdir v w")
 			}
 			for _, name := range []string{"plain", "frozen"} {
 				kept := filepath.Join(path, "w", name)
@@ -110,14 +114,15 @@ func TestDiskManyFiles(t *testing.T) {
 // Between any two steps of a volume's life its directory is swapped for a link
 // to what is precious, and back.
 func TestDiskVolumeSwappedBetweenSteps(t *testing.T) {
-	for _, kind := range testdisk.Kinds() {
+	for _, kind := range append(testdisk.Kinds(), "btrfs with quotas") {
 		t.Run(kind, func(t *testing.T) {
+			kind, quotas := strings.CutSuffix(kind, " with quotas")
 			path := testdisk.Mount(t, kind)
 			precious := t.TempDir()
 			write(t, filepath.Join(precious, "sub/data"), "x")
 			ok(t, os.Chmod(precious, 0o705))
 			swaps := 0
-			p := opened(t, volume.Config{Path: path, Step: func(string) {
+			p := opened(t, volume.Config{Path: path, EnableBtrfsQuota: quotas, Step: func(string) {
 				for _, dir := range []string{path, filepath.Join(path, staging), filepath.Join(path, "v")} {
 					if unix.Renameat2(unix.AT_FDCWD, filepath.Join(dir, "v"), unix.AT_FDCWD, filepath.Join(path, "link"), unix.RENAME_EXCHANGE) == nil {
 						swaps++

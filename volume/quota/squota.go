@@ -47,15 +47,25 @@ func (s squota) Make(parent int, name string) error {
 			s.step("unmake")
 			err = subvolume(parent, btrfsSnapDestroy, name)
 		} else if err == nil {
-			// The kernel has applied the umask to 0777.
 			s.step("mode")
-			return unix.Fchmodat(parent, name, 0o700, 0)
+			return closeToOthers(parent, name)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return errInherited
+}
+
+// closeToOthers sets the mode of a new subvolume: the kernel has applied the umask to 0777. It follows no
+// link, as fchmodat(2) would.
+func closeToOthers(parent int, name string) error {
+	dir, err := unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	return unix.Fchmod(dir, 0o700)
 }
 
 var errInherited = fmt.Errorf("data of removed volumes, which others have by reflink, counts for %d new subvolumes; "+

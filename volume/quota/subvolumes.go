@@ -1,7 +1,5 @@
 package quota
 
-import "golang.org/x/sys/unix"
-
 // subvolumes is the Enforcer of a btrfs without quotas. Its directories are subvolumes all the same: they
 // can be copied in one step while they are used, and removed in one step.
 type subvolumes struct {
@@ -14,9 +12,8 @@ func (s subvolumes) Make(parent int, name string) error {
 	if err := subvolume(parent, btrfsSubvolCreate, name); err != nil {
 		return err
 	}
-	// The kernel has applied the umask to 0777.
 	s.step("mode")
-	return unix.Fchmodat(parent, name, 0o700, 0)
+	return closeToOthers(parent, name)
 }
 
 func (s subvolumes) Remove(parent int, name string) (bool, error) {

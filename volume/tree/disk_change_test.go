@@ -173,12 +173,16 @@ func TestDiskCopyOfFilesThatChange(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer file.Close()
-		end := racing(func() { _, _ = file.WriteAt([]byte("y"), rand.Int64N(1<<20)) })
-		_, made, err := copyAs(t, dir, dir, tree.CopyOptions{Changes: tree.ChangesOfFiles})
+		change := func(context.Context) error { // also on a machine that runs no other thread meanwhile
+			_, err := file.WriteAt([]byte("y"), rand.Int64N(1<<20))
+			return err
+		}
+		end := racing(func() { _ = change(t.Context()) })
+		_, made, err := copyAs(t, dir, dir, tree.CopyOptions{Changes: tree.ChangesOfFiles, Pace: change})
 		if err != nil || made.Tries != 1 {
 			t.Errorf("%+v, %v", made, err)
 		}
-		_, made, err = copyAs(t, dir, dir, tree.CopyOptions{})
+		_, made, err = copyAs(t, dir, dir, tree.CopyOptions{Pace: change})
 		if end(); !errors.Is(err, tree.ErrBusy) || !strings.Contains(err.Error(), ": b changed") {
 			t.Errorf("%+v, %v", made, err)
 		}
