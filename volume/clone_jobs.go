@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // cloneJobs are the jobs that write to a pool, and those that read from it.
@@ -78,7 +79,7 @@ func (s *cloneJobs) running(name string) error {
 // stages reports whether a job has that ID.
 func (s *cloneJobs) stages(id string) bool {
 	for _, j := range s.all() {
-		if (j.id == id || j.id+newSuffix == id) && !j.hasEnded() {
+		if (j.id == id || j.id+record.SnapshotSuffix == id) && !j.hasEnded() {
 			return true
 		}
 	}

@@ -14,9 +14,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
-// newSuffix ends the name in staging of a snapshot until it replaces the staged directory.
-const newSuffix = "-new"
-
 // sourceAt is what decides how a source is copied, beside its spec.
 type sourceAt struct {
 	subvolume bool
@@ -92,7 +89,7 @@ func (p *Pool) copySnapshot(ctx context.Context, d *pooldir.Dir, j *cloneJob, r 
 		return err
 	}
 	p.step("clone.snapshot")
-	name := stagedName(r) + newSuffix
+	name := stagedName(r) + record.SnapshotSuffix
 	if err := p.openQuotas.Snapshot(j.source, name); err != nil {
 		if err == unix.ETXTBSY {
 			return fmt.Errorf("%w: %w: something swaps to a file in it", ErrSource, ErrInUse)

@@ -38,6 +38,25 @@ func TestRecordWithoutContent(t *testing.T) {
 	}
 }
 
+// A power cut leaves the record of a new volume empty, and in the trash a snapshot that was never a volume,
+// from a copy before. The record is of no volume then, unless the entry may be one.
+func TestRecordWithoutContentBesideASnapshot(t *testing.T) {
+	const id = "WUCG7YHFJN3GUYH6V2T7VNWUEV"
+	for entry, damaged := range map[string]int{id + record.SnapshotSuffix: 0, id: 1, "a copy" + record.SnapshotSuffix: 1} {
+		path := founded(t)
+		write(t, filepath.Join(path, records, "empty"), "")
+		mkdir(t, filepath.Join(path, trash, entry))
+		p := opened(t, volume.Config{Path: path})
+		_, err := p.Purge(t.Context())
+		if left := names(t, filepath.Join(path, trash)); len(p.Damaged()) != damaged || len(left) != damaged || (err == nil) != (damaged == 0) {
+			t.Errorf("%s: damaged %q, left %q, %v", entry, p.Damaged(), left, err)
+		}
+		if damaged == 0 {
+			create(t, p, "empty")
+		}
+	}
+}
+
 // Records are written together. One that cannot be written keeps no other from the disk, and
 // stays in memory.
 func TestLateRecords(t *testing.T) {

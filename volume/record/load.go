@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
+	"regexp"
 	"strings"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
@@ -116,6 +117,13 @@ func (all *Loaded) keepUnwritten(trash []string) {
 	all.Unwritten = nil
 }
 
+// SnapshotSuffix ends the name of a snapshot until it takes the place of the staged directory of its copy,
+// which has the name before it.
+const SnapshotSuffix = "-new"
+
+// wasSnapshot is the name in the trash of a snapshot that never took that place: it was no volume.
+var wasSnapshot = regexp.MustCompile(`^[A-Z2-7]{26}` + SnapshotSuffix + `$`) // see rand.Text
+
 // Lone returns the entries without any record among the names in a trash, in their order: none of
 // the records names them, and there is no record beside them. If a record of the pool cannot be read,
 // they may be its volume.
@@ -130,7 +138,7 @@ func Lone(trash []string, records iter.Seq[Record]) (entries []string) {
 		}
 	}
 	for _, name := range trash {
-		if !named[name] && !strings.HasSuffix(name, Suffix) && !file.IsTemporary(name) {
+		if !named[name] && !strings.HasSuffix(name, Suffix) && !file.IsTemporary(name) && !wasSnapshot.MatchString(name) {
 			entries = append(entries, name)
 		}
 	}
