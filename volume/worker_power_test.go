@@ -21,6 +21,10 @@ type worker struct {
 	last   string // the name of the last call
 }
 
+// keeps draws whether a volume is kept once it is deleted. Not without a journal: the rename of its record,
+// which is flushed later, may reach the disk by half then, and leave none.
+func (w *worker) keeps() bool { return !w.unordered && w.random.IntN(2) == 0 }
+
 // one makes one call for a name, and makes it again if the process died in it.
 func (w *worker) one(name string) error {
 	if w.random.IntN(8) == 0 {
@@ -96,11 +100,11 @@ func (w *worker) choose(name string, k known) note {
 	case !k.Record && k.Place == nil && x < 50 && from != "":
 		n.Do, n.UID, n.From, n.Bytes = "clone", fmt.Sprintf("u%d", serial), from, source.Bytes
 		n.Mode, n.Owner, n.Files = source.Place.Mode, source.Place.Owner, source.Place.Files
-		n.Keep = w.random.IntN(2) == 0
+		n.Keep = w.keeps()
 	case !k.Record && k.Place == nil && x < 70:
 		n.Do, n.UID, n.Bytes = "create", fmt.Sprintf("u%d", serial), mib
 		n.Mode, n.Owner = []uint32{0o2770, 0o750, 0o777}[w.random.IntN(3)], []uint32{0, 1000}[w.random.IntN(2)]
-		n.Keep = w.random.IntN(2) == 0
+		n.Keep = w.keeps()
 	case !k.Record && k.Place == nil:
 		n.Do, n.File, n.Mode = "mkdir", fmt.Sprintf("s%d", serial), 0o755
 	case !k.Record && x < 60:
