@@ -9,8 +9,10 @@ import (
 )
 
 // Life is what agents do with a volume, in stages whose ends can be seen. A test goes through it
-// once undisturbed, to count the changes to the disk, and then once for each change, with the agent
-// killed before it. So no change is left out, however slow the machine is.
+// once undisturbed, to count the changes to the disk, and then once for each number, with the agent
+// killed before the change that has it, however slow the machine is. An agent does several things at
+// once, so a number may belong to another change in each life. A test that must see the agent killed
+// before a certain change gives HPP_KILL_AT its name.
 type Life struct {
 	lengths []int // changes in each stage
 }
