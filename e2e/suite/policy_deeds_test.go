@@ -191,7 +191,20 @@ func claimDeeds(s *harness.Scene, a, b harness.Node, kubeconfig string) {
 		}})
 	}
 	ourCopy := copied("kubevirt.io.hostpath-provisioner")
+	forget := func(c *claim) { delete(c.Annotations, harness.AnnStorageProvisioner) }
+	asked := func(node string, edit func(*claim)) *claim { // without a volume, unless edit gives it one
+		return s.Create(harness.Claim{Class: "none", Selected: node, Edit: func(c *claim) {
+			edit(c)
+			metav1.SetMetaDataAnnotation(&c.ObjectMeta, harness.AnnStorageProvisioner, "kubevirt.io.hostpath-provisioner")
+		}})
+	}
+	none := func(*claim) {}
 	deeds := []deed{
+		{"wake the scheduler", "", editClaim(asked("", none), forget)},
+		{"forget the provisioner, of a bound claim", more, editClaim(asked("", bound), forget)},
+		{"forget the provisioner, of a claim with a node", more, editClaim(asked(a.Name, none), forget)},
+		{"forget the provisioner, while giving back", more, editClaim(asked(a.Name, none), func(c *claim) { giveBack(c); forget(c) })},
+		{"forget the provisioner, of another's claim", othersNode, editClaim(asked(b.Name, none), forget)},
 		{"take another's copy, and label it", more, editClaim(ourCopy, func(c *claim) { choose(a.Name)(c); c.Labels = map[string]string{"x": "y"} })},
 		{"take another's copy, and mark it", othersNode, editClaim(ourCopy, func(c *claim) {
 			choose(a.Name)(c)

@@ -212,7 +212,7 @@ func (f *filter) keep(claim *corev1.PersistentVolumeClaim, where placement, dele
 	delete(f.early, claim.UID)
 	delete(f.late, claim.UID)
 	h, possible := hold(claim)
-	h.left = former.moved(h, f.placer.node)
+	h.follows(former, f.placer.node)
 	switch {
 	case deleted:
 		delete(f.left, claim.UID)

@@ -29,7 +29,9 @@ type heldClaim struct {
 	volume          string         // the PV that the claim names, "" for none
 	bytes           int64          // requested
 	source          contract.Named // the claim whose volume is copied, if any
+	asked           bool           // the controller-manager has written the provisioner's name on it
 	left            bool           // chosen was this node before, and is another one now
+	since           time.Time      // when chosen and asked were seen first
 }
 
 // hold returns the heldClaim of a claim, and false if no class can have such a name.
@@ -42,6 +44,7 @@ func hold(claim *corev1.PersistentVolumeClaim) (heldClaim, bool) {
 		wanted: contract.Bounded(claim.Annotations[contract.AnnProvisionOnNode]),
 		chosen: contract.Bounded(claim.Annotations[contract.AnnSelectedNode]),
 		volume: contract.Bounded(claim.Spec.VolumeName), bytes: contract.Bytes(claim),
+		asked: claim.Annotations[contract.AnnStorageProvisioner] != "",
 	}, contract.Bounded(name) == name
 }
 
@@ -67,8 +70,16 @@ func (h heldClaim) claim(uid types.UID) *corev1.PersistentVolumeClaim {
 // changed and the watch will report it.
 func (h heldClaim) matches(claim *corev1.PersistentVolumeClaim) bool {
 	now, _ := hold(claim)
-	now.left = h.left
+	now.left, now.since = h.left, h.since
 	return now == h
+}
+
+// follows has h begin where former, the same claim before, says that it began.
+func (h *heldClaim) follows(former heldClaim, node string) {
+	h.left = former.moved(*h, node)
+	if h.since = former.since; former.chosen != h.chosen || former.asked != h.asked || h.since.IsZero() {
+		h.since = time.Now()
+	}
 }
 
 // classAppeared places the claims that are held for the class of that name.
@@ -151,7 +162,7 @@ func (f *filter) leftIn(namespace string) (all []Copy) {
 	defer f.mu.Unlock()
 	for uid, l := range f.left {
 		if l.namespace == namespace && time.Since(l.at) <= leftFor {
-			all = append(all, Copy{UID: uid, Node: l.chosen, Left: true, Bound: true})
+			all = append(all, Copy{UID: uid, Node: l.chosen, Left: true})
 		}
 	}
 	return all
@@ -162,10 +173,14 @@ type Copy struct {
 	UID types.UID
 	// Node is the node that the claim names, "" if the scheduler has yet to choose one.
 	Node string
-	// Left is true if it named this node before.
+	// Asked is true once the controller-manager has asked for the volume. Only then does the node of the
+	// source name itself in place of Node.
+	Asked bool
+	// Since is when Node and Asked were seen first.
+	Since time.Time
+	// Left is true if it named this node before. One that has its PV is reported for leftFor, without the
+	// two above.
 	Left bool
-	// Bound is true if it has its PV. Only copies that left this node are reported then, for leftFor.
-	Bound bool
 }
 
 // copiesIn returns the held claims of a namespace that wait for a copy, and for the scheduler, and those that
@@ -173,7 +188,7 @@ type Copy struct {
 func (f *filter) copiesIn(namespace string) (all []Copy) {
 	for uid, h := range f.heldFor(func(h heldClaim) bool { return h.namespace == namespace && h.source.Name != "" }) {
 		if c := f.placer.class(h.class); c != nil && contract.Delayed(c) && f.placer.place(h.claim(uid)) == remoteBySource {
-			all = append(all, Copy{UID: uid, Node: h.chosen, Left: h.left})
+			all = append(all, Copy{UID: uid, Node: h.chosen, Asked: h.asked, Since: h.since, Left: h.left})
 		}
 	}
 	return append(all, f.leftIn(namespace)...)

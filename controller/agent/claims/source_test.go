@@ -109,35 +109,49 @@ func TestFilterSourceIsBoundMeanwhile(t *testing.T) {
 	f.next(watch.Added, "a")
 }
 
-// Copies of a namespace, and whether they named this node before.
+// Copies of a namespace, and since when they name their node.
 func TestCopiesIn(t *testing.T) {
-	const chosen = contract.AnnSelectedNode
-	f := newFilterTest(t)
-	step := func(what string, claim *corev1.PersistentVolumeClaim, want ...Copy) {
-		t.Helper()
-		f.apply(watch.Event{Type: watch.Modified, Object: claim})
-		if got := f.copiesIn("default"); !slices.Equal(got, want) {
-			t.Errorf("%s: %+v, want %+v", what, got, want)
+	const chosen, provisioner = contract.AnnSelectedNode, contract.AnnStorageProvisioner
+	synctest.Test(t, func(t *testing.T) {
+		f := newFilterTest(t)
+		began, since := time.Now(), 0
+		step := func(what string, claim *corev1.PersistentVolumeClaim, want ...Copy) {
+			t.Helper()
+			f.apply(watch.Event{Type: watch.Modified, Object: claim})
+			for i := range want {
+				want[i].Since = began.Add(time.Duration(since) * time.Second)
+			}
+			if got := f.copiesIn("default"); !slices.Equal(got, want) {
+				t.Errorf("%s: %+v, want %+v", what, got, want)
+			}
+			time.Sleep(time.Second)
 		}
-	}
-	step("none chosen", copyOf("data", "a", "csi", ""), Copy{UID: "a"})
-	step("this node", copyOf("data", "a", "csi", "", chosen, "node-01"), Copy{UID: "a", Node: "node-01"})
-	step("moved", copyOf("data", "a", "csi", "", chosen, "node-02"), Copy{UID: "a", Node: "node-02", Left: true})
-	step("changed since", copyOf("data", "a", "csi", "", chosen, "node-02", "x", "y"), Copy{UID: "a", Node: "node-02", Left: true})
-	step("back", copyOf("data", "a", "csi", "", chosen, "node-01"), Copy{UID: "a", Node: "node-01"})
-	step("Immediate", copyOf("data", "a", "csi-now", ""))
-	step("bound", copyOf("data", "a", "csi", "pv-there"))
-	step("empty", classtest.Claim("a", "csi", "", chosen, "node-01"))
-	step("straight to another node", copyOf("data", "b", "csi", "", chosen, "node-02"), Copy{UID: "b", Node: "node-02"})
-	if got := f.copiesIn("other"); len(got) > 0 {
-		t.Errorf("in another namespace: %+v", got)
-	}
+		step("none chosen", copyOf("data", "a", "csi", ""), Copy{UID: "a"})
+		since = 1
+		step("this node", copyOf("data", "a", "csi", "", chosen, "node-01"), Copy{UID: "a", Node: "node-01"})
+		step("changed since", copyOf("data", "a", "csi", "", chosen, "node-01", "x", "y"), Copy{UID: "a", Node: "node-01"})
+		since = 3
+		step("asked for", copyOf("data", "a", "csi", "", chosen, "node-01", provisioner, "p"), Copy{UID: "a", Node: "node-01", Asked: true})
+		since = 4
+		step("moved", copyOf("data", "a", "csi", "", chosen, "node-02"), Copy{UID: "a", Node: "node-02", Left: true})
+		step("changed since", copyOf("data", "a", "csi", "", chosen, "node-02", "x", "y"), Copy{UID: "a", Node: "node-02", Left: true})
+		since = 6
+		step("back", copyOf("data", "a", "csi", "", chosen, "node-01"), Copy{UID: "a", Node: "node-01"})
+		step("Immediate", copyOf("data", "a", "csi-now", ""))
+		step("bound", copyOf("data", "a", "csi", "pv-there"))
+		step("empty", classtest.Claim("a", "csi", "", chosen, "node-01"))
+		since = 10
+		step("straight to another node", copyOf("data", "b", "csi", "", chosen, "node-02"), Copy{UID: "b", Node: "node-02"})
+		if got := f.copiesIn("other"); len(got) > 0 {
+			t.Errorf("in another namespace: %+v", got)
+		}
+	})
 }
 
 // A copy that left this node may be bound before the empty claim of its pod is placed.
 func TestCopyThatLeftAndIsBound(t *testing.T) {
 	const chosen = contract.AnnSelectedNode
-	bound := Copy{UID: "a", Node: "node-02", Left: true, Bound: true}
+	bound := Copy{UID: "a", Node: "node-02", Left: true}
 	for what, row := range map[string]struct {
 		before []string // the nodes that it named, one after the other
 		want   []Copy

@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,54 +13,97 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
-// The scheduler writes the claims of a pod one after the other, and the node of a copy's source may write
-// in between.
+// The scheduler writes the claims of a pod one after the other, the controller-manager asks for each volume
+// when it comes to it, and the node of a copy's source may write in between.
 func TestEmptyBesideACopy(t *testing.T) {
-	now := time.Now()
+	began := time.Now()
 	type look struct {
 		after  time.Duration
 		copies []claims.Copy
-		wait   time.Duration
+		waits  bool
 		moved  string
 	}
-	none, here, there, left := claims.Copy{UID: "s"}, claims.Copy{UID: "s", Node: "node-01"}, claims.Copy{UID: "s", Node: "node-02"}, claims.Copy{UID: "s", Node: "node-02", Left: true}
-	bound := claims.Copy{UID: "b", Node: "node-02", Left: true, Bound: true}
+	const here, there = "node-01", "node-02"
+	at := func(node string, asked bool, since time.Duration) claims.Copy {
+		return claims.Copy{UID: "s", Node: node, Asked: asked, Since: began.Add(since)}
+	}
+	left, other := at(there, true, 0), claims.Copy{UID: "o", Node: "node-03", Left: true}
+	left.Left = true
+	of := func(all ...claims.Copy) []claims.Copy { return all }
 	for what, looks := range map[string][]look{
-		"no copy":                  {{0, nil, 0, ""}},
-		"one that stays elsewhere": {{0, []claims.Copy{there}, 0, ""}},
-		"one without a node":       {{0, []claims.Copy{none}, emptyWait, ""}, {time.Second, []claims.Copy{none}, emptyWait - time.Second, ""}, {emptyWait, []claims.Copy{none}, 0, ""}},
-		"one that moves meanwhile": {{0, []claims.Copy{here}, emptyWait, ""}, {time.Second, []claims.Copy{there}, 0, "node-02"}},
-		"one that moves late":      {{0, []claims.Copy{here}, emptyWait, ""}, {emptyWait, []claims.Copy{there}, 0, "node-02"}},
-		"one that moved before":    {{0, []claims.Copy{left}, 0, "node-02"}},
-		"one is bound meanwhile":   {{0, []claims.Copy{here}, emptyWait, ""}, {time.Second, nil, 0, ""}},
-		"one left and is bound":    {{0, []claims.Copy{bound}, 0, "node-02"}, {time.Second, []claims.Copy{bound}, 0, "node-02"}},
-		"another one moves":        {{0, []claims.Copy{here, {UID: "o", Node: "node-03"}}, emptyWait, ""}, {emptyWait, []claims.Copy{here, {UID: "o", Node: "node-04"}}, 0, ""}},
+		"no copy":                  {{0, nil, false, ""}},
+		"one that stays elsewhere": {{0, of(at(there, true, 0)), false, ""}},
+		"one without a node": {{0, of(at("", false, 0)), true, ""}, {emptyWait / 2, of(at("", false, 0)), true, ""},
+			{emptyWait, of(at("", false, 0)), false, ""}},
+		"one that moves meanwhile": {{0, of(at(here, true, 0)), true, ""}, {time.Second, of(at(there, true, time.Second)), false, there}},
+		"one that moves late":      {{0, of(at(here, false, 0)), true, ""}, {askedWithin - 1, of(at(there, true, 0)), false, there}},
+		"one that moved before":    {{0, of(left), false, there}},
+		"one is bound meanwhile":   {{0, of(at(here, true, 0)), true, ""}, {time.Second, nil, false, ""}},
+		"one is asked for late": {{0, of(at(here, false, 0)), true, ""}, {emptyWait, of(at(here, false, 0)), true, ""},
+			{time.Minute, of(at(here, false, 0)), true, ""}, {time.Minute, of(at(here, true, time.Minute)), true, ""},
+			{time.Minute + emptyWait, of(at(there, true, time.Minute)), false, there}},
+		"one is never asked for":   {{0, of(at(here, false, 0)), true, ""}, {askedWithin, of(at(here, false, 0)), false, ""}},
+		"one never moves":          {{0, of(at(here, true, 0)), true, ""}, {movesWithin, of(at(here, true, 0)), false, ""}},
+		"one did not move long":    {{0, of(at(here, true, -movesWithin)), false, ""}},
+		"another one moves":        {{0, of(at(here, true, 0), other), true, ""}, {time.Second, of(at(there, true, 0), other), false, "node-03"}},
+		"another one, late":        {{0, of(at(here, false, 0), other), true, ""}, {movesWithin, of(at(here, false, 0), other), false, "node-03"}},
+		"it moves, there and back": {{0, of(left), false, there}, {time.Second, of(at(here, true, time.Second)), true, ""}, {2 * time.Second, of(left), false, there}},
 	} {
 		e := newEmpties()
 		for i, l := range looks {
-			if wait, moved := e.judge("e", "node-01", l.copies, now.Add(l.after)); wait != l.wait || moved != l.moved {
-				t.Errorf("%s, %d: waits %v, moved to %q; want %v, %q", what, i, wait, moved, l.wait, l.moved)
+			got := e.judge("e", here, l.copies, began.Add(l.after))
+			if got.waits != l.waits || got.moved != l.moved && (got.moved == "" || l.moved == "" || len(l.copies) < 2) {
+				t.Errorf("%s, %d: %+v; want it to wait %v, moved to %q", what, i, got, l.waits, l.moved)
+			}
+			if got.moved != "" {
+				e.gaveBack("e")
 			}
 		}
 	}
-	e := newEmpties()
-	for i := range mostGivenBack + 1 {
-		if _, moved := e.judge("e", "node-01", []claims.Copy{left}, now); (moved != "") != (i < mostGivenBack) {
-			t.Errorf("time %d: moved to %q", i, moved)
-		}
-		e.gaveBack("e")
-	}
-	// The scheduler knows where a bound copy is: the claim is given back for it once.
-	e = newEmpties()
-	for i, want := range []string{"node-02", "", ""} {
-		if _, moved := e.judge("e", "node-01", []claims.Copy{bound}, now); moved != want {
-			t.Errorf("bound, time %d: moved to %q, want %q", i, moved, want)
-		} else if moved != "" {
+}
+
+// A claim is given back once for the copies that the scheduler knows to be elsewhere then, and not for ever
+// for others.
+func TestEmptyIsGivenBackOnce(t *testing.T) {
+	now := time.Now()
+	moved := func(e *empties, copies ...claims.Copy) bool {
+		at := e.judge("e", "node-01", copies, now)
+		if at.moved != "" {
 			e.gaveBack("e")
 		}
+		return at.moved != ""
 	}
-	if _, moved := e.judge(types.UID("another"), "node-01", []claims.Copy{left}, now); moved == "" {
+	of := func(i int) claims.Copy {
+		return claims.Copy{UID: types.UID(fmt.Sprint(i)), Node: "node-02", Left: true}
+	}
+	e := newEmpties()
+	if !moved(e, of(0), of(1)) || moved(e, of(0), of(1)) || moved(e, of(1)) || !moved(e, of(1), of(2)) {
+		t.Error("not once for each copy")
+	}
+	e = newEmpties()
+	for i := range mostGivenBack + 1 {
+		if moved(e, of(i)) != (i < mostGivenBack) {
+			t.Errorf("time %d", i)
+		}
+	}
+	if e.judge("another", "node-01", []claims.Copy{of(0)}, now).moved == "" {
 		t.Error("another claim is not given back")
+	}
+}
+
+// However often a claim that waits is judged, it is looked at again once in emptyAgain.
+func TestEmptyIsLookedAtAgain(t *testing.T) {
+	now, e, looks := time.Now(), newEmpties(), 0
+	for range 10 {
+		for range 10 {
+			if e.judge("e", "node-01", []claims.Copy{{UID: "s", Node: "node-01", Since: now}}, now).look {
+				looks++
+			}
+		}
+		now = now.Add(emptyAgain / 2)
+	}
+	if looks != 5 {
+		t.Errorf("looked at %d times, want 5", looks)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
@@ -51,9 +52,37 @@ func note(ctx context.Context, recorder *events.Recorder, claim *corev1.Persiste
 // Unchoose removes the scheduler's choice of a node from a claim, of which it reads only name, UID
 // and version. If the claim was changed since, the error is a conflict. An older ClusterRole allows
 // to update claims and not to patch them: Unchoose then reads the claim and updates it.
+//
+// Three seconds later Unchoose wakes the scheduler again, unless ctx has ended.
 func Unchoose(ctx context.Context, client kubernetes.Interface,
 	claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
-	return choose(ctx, client, claim, "")
+	given, err := choose(ctx, client, claim, "")
+	if err == nil && given != nil && given.Annotations[contract.AnnStorageProvisioner] != "" {
+		at := given.DeepCopy()
+		time.AfterFunc(wakeAfter, func() { wake(ctx, client, at) })
+	}
+	return given, err
+}
+
+// wakeAfter is long after the scheduler has chosen again as a rule, and before a user wonders.
+const wakeAfter = 3 * time.Second
+
+// wake changes a claim that is as it was given back, so that the scheduler looks at its pod again. The
+// change that gave it back may be lost: the scheduler tries the pod with what it remembered of the claim
+// before, and then not for five minutes (https://github.com/kubernetes/kubernetes/issues/93552).
+//
+// The provisioner's name is removed, which the controller-manager writes when a node is chosen. If the
+// claim was changed since, by the scheduler as a rule, the answer is a conflict. Without the permission of
+// this version's policies the pod waits.
+func wake(ctx context.Context, client kubernetes.Interface, given *corev1.PersistentVolumeClaim) {
+	if ctx.Err() != nil {
+		return
+	}
+	_, err := annotate(ctx, client, given, contract.AnnStorageProvisioner, "")
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		klog.FromContext(ctx).V(2).Info("Cannot wake the scheduler for a claim that was given back", "claim", klog.KObj(given),
+			"err", err)
+	}
 }
 
 // Choose replaces the scheduler's choice of a node, as Unchoose removes it: the scheduler keeps to the
@@ -66,19 +95,7 @@ func Choose(ctx context.Context, client kubernetes.Interface, claim *corev1.Pers
 // choose writes the node that is chosen; "" removes the choice.
 func choose(ctx context.Context, client kubernetes.Interface, claim *corev1.PersistentVolumeClaim,
 	node string) (*corev1.PersistentVolumeClaim, error) {
-	var value any // nil removes an annotation
-	if node != "" {
-		value = node
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": claim.UID, "resourceVersion": claim.ResourceVersion,
-		"annotations": map[string]any{contract.AnnSelectedNode: value},
-	}})
-	if err != nil {
-		return nil, err
-	}
-	api := client.CoreV1().PersistentVolumeClaims(claim.Namespace)
-	patched, err := api.Patch(ctx, claim.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	patched, err := annotate(ctx, client, claim, contract.AnnSelectedNode, node)
 	if !apierrors.IsForbidden(err) {
 		return patched, err
 	}
@@ -93,7 +110,24 @@ func choose(ctx context.Context, client kubernetes.Interface, claim *corev1.Pers
 	if delete(now.Annotations, contract.AnnSelectedNode); node != "" {
 		metav1.SetMetaDataAnnotation(&now.ObjectMeta, contract.AnnSelectedNode, node)
 	}
-	return api.Update(ctx, now, metav1.UpdateOptions{})
+	return client.CoreV1().PersistentVolumeClaims(claim.Namespace).Update(ctx, now, metav1.UpdateOptions{})
+}
+
+// annotate writes one annotation of a claim that is as it was read; "" removes it.
+func annotate(ctx context.Context, client kubernetes.Interface, claim *corev1.PersistentVolumeClaim,
+	key, value string) (*corev1.PersistentVolumeClaim, error) {
+	var written any // nil removes an annotation
+	if value != "" {
+		written = value
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": claim.UID, "resourceVersion": claim.ResourceVersion, "annotations": map[string]any{key: written},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return client.CoreV1().PersistentVolumeClaims(claim.Namespace).Patch(ctx, claim.Name, types.MergePatchType, patch,
+		metav1.PatchOptions{})
 }
 
 const delayed = storagev1.VolumeBindingWaitForFirstConsumer
