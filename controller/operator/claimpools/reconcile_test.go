@@ -2,6 +2,7 @@ package claimpools
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -335,6 +336,26 @@ func TestDeletionLeavesWhatIsUsed(t *testing.T) {
 	c.pass(poolP()) // another resource takes it over
 	if d := c.holder(objects.NameOf("p", "n1")); len(d.OwnerReferences) != 1 {
 		t.Errorf("owners %v", d.OwnerReferences)
+	}
+}
+
+// The pod of a silent node does not end, nor does a Deployment that is deleted before it: the deletion of
+// the resource does not wait for them.
+func TestDeletionWaitsForNoSilentNode(t *testing.T) {
+	for node, status := range map[string]corev1.ConditionStatus{"n1": corev1.ConditionTrue, "n2": corev1.ConditionFalse} {
+		c := objectsOf(t, nodeNamed(node, status))
+		c.pass(poolP())
+		d := c.holder(objects.NameOf("p", node))
+		d.Finalizers = append(d.Finalizers, metav1.FinalizerDeleteDependents)
+		if err := errors.Join(c.Update(t.Context(), d), c.Delete(t.Context(), d)); err != nil {
+			t.Fatal(err)
+		}
+		for _, deleted := range []bool{false, true} {
+			r := c.pass(objects.Desired{Settled: true, Deleted: deleted})
+			if waits := len(r.Left) > 0; waits != (node == "n1" || !deleted) {
+				t.Errorf("node %s, deleted %v: left %q", node, deleted, r.Left)
+			}
+		}
 	}
 }
 

@@ -57,13 +57,16 @@ func (h Retired) about(cr *v1beta1.HostPathProvisioner) client.Object {
 // deleted and the mount stays until the node restarts.
 func (p *Pass) Retire(ctx context.Context, found *Result, h Retired,
 	w objects.Desired) error {
-	if h.Deployment != nil && h.Deployment.DeletionTimestamp != nil { // it is created again once it is gone
-		found.addLeft(h.place() + ": its Deployment is being deleted")
-		return nil
-	}
 	node, err := p.Node(ctx, h.Node)
 	if err != nil {
 		return err
+	}
+	silent := node != nil && !contract.NodeReady(node)
+	if h.Deployment != nil && h.Deployment.DeletionTimestamp != nil { // it is created again once it is gone
+		if !w.Deleted || !silent { // nothing ends the pod of a node that is silent, and the Deployment goes after it
+			found.addLeft(h.place() + ": its Deployment is being deleted")
+		}
+		return nil
 	}
 	if h.Unmounted && h.ended() {
 		return p.forget(ctx, h, node == nil)
@@ -72,7 +75,7 @@ func (p *Pass) Retire(ctx context.Context, found *Result, h Retired,
 	if err != nil {
 		return err
 	}
-	if job != nil && !h.ended() { // it ended before the pod came back, and proves nothing about the disk now
+	if job != nil && !h.ended() && !(w.Deleted && silent) { // it ended before the pod came back, and proves nothing about the disk now
 		_, err := p.DeleteJobs(ctx, h.Pool, h.Node)
 		found.addLeft(h.place() + ": an earlier Job has to go")
 		return err
@@ -85,7 +88,7 @@ func (p *Pass) Retire(ctx context.Context, found *Result, h Retired,
 			return err
 		case used:
 			return p.retain(ctx, found, h, why, w)
-		case why != "" && (!w.Deleted || node != nil && contract.NodeReady(node)):
+		case why != "" && (!w.Deleted || node != nil && !silent):
 			found.addLeft(h.place() + ": " + why)
 			return nil
 		}
@@ -93,7 +96,7 @@ func (p *Pass) Retire(ctx context.Context, found *Result, h Retired,
 	switch {
 	case node == nil || h.Path == "":
 		return p.forget(ctx, h, node == nil)
-	case !contract.NodeReady(node) && w.Deleted:
+	case silent && w.Deleted:
 		p.Event(h.about(p.Resource), corev1.EventTypeWarning, events.PoolNotUnmounted,
 			fmt.Sprintf("node %s is not ready: %s stays mounted there until the node restarts", h.Node, h.Path))
 		return p.forget(ctx, h, node == nil)
