@@ -43,7 +43,11 @@ func (p *PVs) sync(ctx context.Context, name string) error {
 	pv := p.Saved(name)
 	if pv == nil {
 		p.forgetClaim(name)
-		return p.syncVanished(ctx, name)
+		err := p.syncVanished(ctx, name)
+		if err == nil {
+			p.vanished(name)
+		}
+		return err
 	}
 	return errors.Join(p.syncSaved(ctx, pv), p.recordRetain(pv))
 }

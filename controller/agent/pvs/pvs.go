@@ -103,7 +103,8 @@ type PVs struct {
 	mu sync.Mutex
 	// since when pools that the Node's annotation gives up are not open, by their UUID; guarded by mu
 	notOpen map[string]time.Time
-	sighted map[place]sighting // volumes that were made while the clock was ahead; guarded by mu
+	sighted map[place]sighting                  // volumes that were made while the clock was ahead; guarded by mu
+	named   map[*volume.Pool]map[string]namedPV // PVs at the last call of Expected; guarded by mu
 }
 
 type place struct {
@@ -115,6 +116,7 @@ type place struct {
 func New(c Config) *PVs {
 	p := &PVs{
 		Config: c, notOpen: map[string]time.Time{}, sighted: map[place]sighting{},
+		named:    map[*volume.Pool]map[string]namedPV{},
 		recorder: newClaimRecorder(), refused: utilcache.NewLRUExpireCache(refusedMost),
 		deleted: utilcache.NewLRUExpireCache(refusedMost),
 		wake:    make(chan struct{}, 1), queue: workqueue.NewTypedRateLimitingQueueWithConfig(

@@ -226,12 +226,15 @@ func (p *PVs) sweepEvery() time.Duration {
 // Expected returns what the PVs of this node name in a pool: the pool UUIDs, and the directories of
 // PVs without a UUID. A new pool must not be created where these are expected. PVs that an
 // administrator gave up for this Node name none. The caller has swept before.
+//
+// A PV that leaves the watch is expected until the API server has said that it is gone, or not this
+// node's: a tool may have changed its label while the pool's disk is away.
 func (p *PVs) Expected(of *volume.Pool) pooldir.Expected {
 	var e pooldir.Expected
-	for _, pv := range p.All() {
-		pool, directory := p.Names(pv)
+	for _, pv := range p.naming(of) {
+		_, directory := p.Names(pv)
 		switch id := pv.Annotations[contract.AnnPool]; {
-		case pool != of, pv.Annotations[contract.AnnGivenUp] == p.Node.UID() && p.Node.UID() != "":
+		case pv.Annotations[contract.AnnGivenUp] == p.Node.UID() && p.Node.UID() != "":
 		case id == "":
 			e.Volumes = append(e.Volumes, directory)
 		case !slices.Contains(e.IDs, id):
@@ -239,4 +242,45 @@ func (p *PVs) Expected(of *volume.Pool) pooldir.Expected {
 		}
 	}
 	return e
+}
+
+// naming returns the PVs that name the pool, and those that did at an earlier call and have left the
+// watch since. It has each of the latter handled, once, because the handling calls Expected again;
+// vanished ends that.
+func (p *PVs) naming(of *volume.Pool) (all []*corev1.PersistentVolume) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	there, now := map[string]bool{}, map[string]namedPV{}
+	for _, pv := range p.All() {
+		there[pv.Name] = true
+		if pool, _ := p.Names(pv); pool == of {
+			all, now[pv.Name] = append(all, pv), namedPV{pv: pv}
+		}
+	}
+	for name, before := range p.named[of] {
+		if there[name] {
+			continue
+		}
+		if !before.left {
+			p.queue.Add(name)
+		}
+		all, now[name] = append(all, before.pv), namedPV{before.pv, true}
+	}
+	p.named[of] = now
+	return all
+}
+
+// namedPV is a PV that names a pool, and whether it has left the watch.
+type namedPV struct {
+	pv   *corev1.PersistentVolume
+	left bool
+}
+
+// vanished notes that a PV is gone, or not this node's.
+func (p *PVs) vanished(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, named := range p.named {
+		delete(named, name)
+	}
 }

@@ -152,6 +152,53 @@ func TestVanishedPVIsHandled(t *testing.T) {
 	}
 }
 
+// A PV whose label is overwritten while its pool's disk is away is expected until the API server has said
+// that it is gone: another pool would be made on the disk below.
+func TestVanishedPVIsExpected(t *testing.T) {
+	for what, row := range map[string]struct {
+		edit func(*corev1.PersistentVolume)
+		away bool // the disk
+		want bool
+	}{
+		"another node's label":             {func(pv *corev1.PersistentVolume) { pv.Labels[contract.LabelNode] = "node-02" }, true, true},
+		"no label":                         {func(pv *corev1.PersistentVolume) { pv.Labels = nil }, true, true},
+		"it is gone":                       {func(pv *corev1.PersistentVolume) { pv.Name = "another" }, true, false},
+		"another node's, and the affinity": {func(pv *corev1.PersistentVolume) { pv.Labels = nil; affinityValues(pv)[0] = "node-02" }, false, false},
+	} {
+		c := newPVs(t)
+		pv := validPV(c, "csi")
+		pv.UID, pv.Annotations[contract.AnnPool] = "pv-uid", "id-a"
+		pool, _ := c.Names(pv)
+		if err := c.informer.GetStore().Add(pv); err != nil {
+			t.Fatal(err)
+		}
+		expected := func() bool { return slices.Equal(c.Expected(pool).IDs, []string{"id-a"}) }
+		if !expected() {
+			t.Fatal("not expected")
+		}
+		if row.away {
+			if err := pool.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		now := pv.DeepCopy()
+		row.edit(now)
+		c.Client = fake.NewClientset(now, nodeNamed("node-02", "host-b"))
+		c.Events = events.New(c.Client, c.Node.Name())
+		if err := c.informer.GetStore().Delete(pv); err != nil {
+			t.Fatal(err)
+		}
+		if !expected() || c.queue.Len() != 1 {
+			t.Errorf("%s: nobody asked, and it is not expected, or will not be asked for", what)
+		}
+		_ = c.sync(t.Context(), pv.Name)
+		c.Events.Close()
+		if expected() != row.want {
+			t.Errorf("%s: expected %v", what, !row.want)
+		}
+	}
+}
+
 // The agent deleted the PV itself: the API server is not asked about it, but about the next of its name.
 func TestVanishedPVWasDeleted(t *testing.T) {
 	c := newPVs(t)
