@@ -7,6 +7,7 @@
 //	controller.go  Controller: what it watches, and when it makes a pass
 //	pass.go        one pass: reads, plans, and applies the plan
 //	plan.go        plan: a decision about each device and PV, from values alone
+//	unclear.go     what plan decides where the disk of a PV is not known
 //	slots.go       which PV is on which device; whose.go: what identifies a disk
 //	spec.go        the ConfigMap
 //	devices.go     Devices: what is called of volume/disk, which a simulation replaces

@@ -1,7 +1,6 @@
 package disks
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -26,6 +25,7 @@ type found struct {
 	partly  map[types.UID]bool      // PVs for which a wipe was begun and did not succeed
 	gone    map[types.UID]time.Time // since when the disks of PVs are not at their paths
 	now     time.Time
+	strays  []placed // PVs whose disks are found nowhere; plan sets them
 }
 
 // action is what apply does with a device.
@@ -107,6 +107,7 @@ func (d *decision) withdraw(why string) {
 // anything.
 func plan(f found) (all []decision) {
 	devices, gone := match(f)
+	f.strays = devices.strays(gone)
 	if pv := unknownDisk(devices, gone); pv != nil && f.spec != nil && f.spec.existing {
 		safe := *f.spec // a device that carries data may be that disk
 		safe.existing, safe.unknown = false, pv.Name
@@ -142,21 +143,6 @@ func plan(f found) (all []decision) {
 	return all
 }
 
-// unknownDisk returns a PV with a claim and an unknown disk, nil if there is none. Any disk of the
-// node may be that disk.
-func unknownDisk(all slotList, gone []placed) *corev1.PersistentVolume {
-	unknown := func(pv *corev1.PersistentVolume) bool { return !free(pv) && !recorded(pv).LastingID().Known() }
-	for _, s := range all {
-		gone = append(gone, s.pvs...)
-	}
-	for _, pv := range gone {
-		if pv.Answer != identity.Ours && unknown(pv.PersistentVolume) {
-			return pv.PersistentVolume
-		}
-	}
-	return nil
-}
-
 // free reports whether a PV waits for a claim and has none. It may have had one, whose data an
 // administrator means to give to another: identity.DiskIsFree answers whether nothing is on its disk.
 func free(pv *corev1.PersistentVolume) bool {
@@ -182,7 +168,7 @@ func (f found) withPV(s *slot, pv placed) decision {
 	d.tellTwins(s.twins)
 	switch {
 	case pv.Answer != identity.Ours && d.device.Err == nil:
-		d.unclear(pv)
+		d.unclear(pv, f.rival(s.device, pv))
 	case pv.Status.Phase == corev1.VolumeBound:
 		d.set(keep, Bound, "")
 		if f.partly[pv.UID] {
@@ -209,31 +195,6 @@ func (d *decision) compareSpec() {
 			"ConfigMap %s/%s has another %s; the PV stays as it is until its claim is deleted",
 			d.spec.namespace, d.spec.configMap, strings.Join(keys, ", ")))
 	}
-}
-
-// unclear decides about a device that may not be the disk of the PV that names it. Nothing is
-// written. A PV without a claim is withdrawn, and the device is offered again if it is empty.
-func (d *decision) unclear(pv placed) {
-	why := pv.Why
-	d.set(keep, Unclear, why)
-	fix := "attach the disk of the PV"
-	if mark := cmp.Or(d.device.Identity, d.device.Attachment); pv.elsewhere { // the kubelet uses the path
-		fix = fmt.Sprintf("have %s lead to the disk again, by a link or a rule of udev", localPath(d.pv))
-		d.report.Why += ": " + fix
-	} else if mark != "" {
-		d.report.Confirm = AnnConfirmed + "=" + mark
-		fix = fmt.Sprintf("if this is the disk of the PV, confirm it: kubectl annotate --overwrite pv %s %s",
-			d.pv.Name, d.report.Confirm)
-	}
-	switch {
-	case free(d.pv):
-		d.withdraw(why)
-		d.holds = !identity.DiskIsFree(d.pv)
-	case d.pv.Status.Phase == corev1.VolumeBound:
-		d.report.State = Bound
-	}
-	d.warn("unclear "+why, events.DeviceUnclear,
-		fmt.Sprintf("the disk is not wiped, and not offered to another claim: %s; %s", why, fix))
 }
 
 func (d *decision) released() {
