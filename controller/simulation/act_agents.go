@@ -121,7 +121,7 @@ func (w *World) stopDeletion(claim string) bool {
 		return false
 	}
 	n := w.node(v.node)
-	if n == nil || !n.runs() || !n.away[v.pool].IsZero() {
+	if n == nil || !n.runs() || !n.there() || !n.away[v.pool].IsZero() {
 		return false
 	}
 	var record struct{ Trash string }

@@ -81,7 +81,7 @@ var peopleActs = []act{
 				if policy == corev1.PersistentVolumeReclaimRetain {
 					kept = pv.Name
 				}
-				if changed && policy == corev1.PersistentVolumeReclaimDelete && pv.Status.Phase == corev1.VolumeReleased {
+				if changed && policy == corev1.PersistentVolumeReclaimDelete && w.letGo(pv) {
 					w.judge.asked(pv.Name)
 				}
 				pv.Spec.PersistentVolumeReclaimPolicy = policy

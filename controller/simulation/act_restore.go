@@ -128,6 +128,17 @@ func csiPV(name, node, pool string) *corev1.PersistentVolume {
 	}
 }
 
+// letGo reports whether the claim of a PV was deleted, also if the controller-manager has yet to release
+// the PV.
+func (w *World) letGo(pv *corev1.PersistentVolume) bool {
+	ref := pv.Spec.ClaimRef
+	if pv.Status.Phase == corev1.VolumeReleased || ref == nil {
+		return ref != nil
+	}
+	claim, err := w.god.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	return apierrors.IsNotFound(err) || err == nil && (claim.UID != ref.UID || claim.DeletionTimestamp != nil)
+}
+
 // asked notes that a person lets the data of a PV go that has no claim any more.
 func (j *judge) asked(pv string) {
 	j.mu.Lock()

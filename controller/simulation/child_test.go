@@ -76,7 +76,12 @@ func (c *child) start() {
 	}
 	c.cmd, c.runs = exec.Command(exe, "-test.run=^TestChild$", "-test.timeout=0"), 0
 	c.cmd.Env = append(os.Environ(), varChild+"=1", "GOMAXPROCS=2", "GOGC=200")
-	if c.log, err = os.CreateTemp(c.t.TempDir(), "log"); err != nil {
+	if path := os.Getenv("SIMULATE_LOG"); path != "" {
+		c.log, err = os.Create(path)
+	} else {
+		c.log, err = os.CreateTemp(c.t.TempDir(), "log")
+	}
+	if err != nil {
 		c.t.Fatal(err)
 	}
 	c.cmd.Stderr = c.log

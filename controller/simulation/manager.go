@@ -104,7 +104,7 @@ func (m *kubeManager) volume(pv *corev1.PersistentVolume) {
 			_, err := m.god.CoreV1().PersistentVolumes().Update(ctx, pv, metav1.UpdateOptions{})
 			return err
 		})
-	case ref == nil && pv.Status.Phase != corev1.VolumeAvailable:
+	case (ref == nil || ref.UID == "") && pv.Status.Phase != corev1.VolumeAvailable: // also while it is reserved for a claim
 		m.do("available "+pv.Name, func() error { return m.phase(pv, corev1.VolumeAvailable) })
 	case ref != nil && claim == nil && ref.UID != "" && pv.Status.Phase != corev1.VolumeReleased:
 		m.do("release "+pv.Name, func() error { return m.phase(pv, corev1.VolumeReleased) })

@@ -1,8 +1,11 @@
 package simulation
 
 import (
+	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -25,6 +28,9 @@ func (j *judge) unmounted(n *node, disk string) {
 		}
 		if forced && !named {
 			continue
+		}
+		if !v.removed.IsZero() {
+			continue // nothing names the volume any more, and its claim is Lost
 		}
 		if v.node == n.name && v.disk == disk && v.mark != "" && v.wanted == "" && v.given == "" {
 			j.blameLocked("HIDDEN", "the disk with the volume of claim %s, pool %s of %s, is unmounted", v.name, v.pool, v.node)
@@ -146,12 +152,27 @@ func (i *installed) rollouts(all *objects) {
 		}
 	}
 	for _, cr := range all.resources.Items {
-		if cr.DeletionTimestamp == nil || cr.Annotations[forced] != "true" {
+		if cr.DeletionTimestamp == nil || cr.Annotations[forced] != "true" || i.anyHangs() {
 			delete(i.since, "force")
 			continue
 		}
-		i.overdue("force", now, "STUCK", "a resource that is deleted by force is still there")
+		i.overdue("force", now, "STUCK", "a resource that is deleted by force is still there: %s", saysOf(&cr))
 	}
+}
+
+// anyHangs reports whether the pods of a machine do not end: the deletion waits for them, and names the
+// node. The caller holds i.mu.
+func (i *installed) anyHangs() bool {
+	return slices.Contains(slices.Collect(maps.Values(i.hangs)), true)
+}
+
+// saysOf returns what the conditions of a resource say.
+func saysOf(cr *v1beta1.HostPathProvisioner) string {
+	var all []string
+	for _, c := range cr.Status.Conditions {
+		all = append(all, fmt.Sprintf("%s %s %s %s", c.Type, c.Status, c.Reason, c.Message))
+	}
+	return strings.Join(all, "; ")
 }
 
 // moves says if a pool is to be at another path than an agent has it.

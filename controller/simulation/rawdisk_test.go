@@ -63,6 +63,12 @@ func TestRawDisks(t *testing.T) {
 			"raw claim r3; wait 2m; raw rename node-02 2 disk-2; wait 1s; delete claim r3; wait 5s; raw pool node-01 2; " +
 			"wait 5s; delete claim r2; wait 1s; delete claim r1; wait 5s; raw unref node-01 1; wait 1s; raw unref node-01 2; " +
 			"raw move node-01 2 1", ""},
+		"a disk of two PVs, as a person sees": {"raw offer node-01 wipe by-id Block; raw plug node-01 1 qemu-eui/2; raw claim r1; raw claim r2; " +
+			"raw offer node-02 refuse by-path Block; raw plug node-02 1 qemu-eui/1; raw claim r3; wait 2m; raw claim r4; wait 30s; " +
+			"delete claim r3; wait 1s; delete claim r2; delete claim r1; wait 1s; raw boot node-01 3 4 1 2; wait 5s; " +
+			"delete claim r4; wait 30s; wait 5s; manager late 15s; wait 1s; raw obey node-01 1; wait 1s; raw claim r13; wait 5s; " +
+			"raw pod node-02 1 off; wait write 10m; raw move node-02 1 3; wait 30s; raw claim r22; delete claim r13; raw claim r31; " +
+			"wait write 10m; raw move node-02 3 1; raw obey node-02 1", ""},
 		"the Node is made again": {bound("refuse", "by-id") + "node blink node-01; wait 1m", ""},
 		"the Node is gone, and a claim comes": {offer("refuse", "by-id") + "wait 5m; node delete node-01; wait 45m; raw claim r1; " +
 			"wait 5m", ""},

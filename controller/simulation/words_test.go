@@ -25,6 +25,10 @@ func TestWords(t *testing.T) {
 			"claim c3 node-01 hp 1Mi; wait 1m; delete claim c3"},
 		"a PV to be deleted on a node that is to have no agent": {words: "install a=/a b=/b+claim; wait 2m; claim c1 node-01 a-keep 1Mi; wait 1m; " +
 			"workload node-01 off; wait 5m; delete claim c1"},
+		"a label is overwritten while a disk is away": {words: "install a=/a b=/b; wait 2m; claim c1 node-01 b-release 1Mi; disk away node-01/b; wait 30s; " +
+			"pv label c1 node-02"},
+		"a machine that is off while the resource is deleted": {words: "install a=/a b=/b+claim; wait 2m; machine off node-02; resource delete force; " +
+			"wait 1h5m"},
 		"a pool whose Node vanishes leaves its claim": {words: "install a=/a b=/b+claim; wait 2m; node vanish node-02; resource a=/a b=/b"},
 		"the next tenant of a namespace, and an undelete": {words: "agent retains node-01 6h; claim c1 node-01 a-keep 1Mi; wait 1m; delete claim c1; wait 1m; " +
 			"namespace again; claim again c1; wait 1m; undelete c1", left: "undelete c1"},
