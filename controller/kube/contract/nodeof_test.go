@@ -108,3 +108,68 @@ func TestOnePlaceReadsTheNodeOfAClaim(t *testing.T) {
 		}
 	}
 }
+
+// mayWriteChoice are the files that take away AnnSelectedNode, or have a map with it, with the reason.
+var mayWriteChoice = map[string]string{
+	"agent/claims/held.go":          "a claim in memory",
+	"kube/nodechoice/nodechoice.go": "is the one place, and wakes the scheduler again",
+	"plugin/plugintest/healthy.go":  "a claim of tests",
+	"simulation/act_people.go":      "is a person who names a node",
+}
+
+// One function gives claims back to the scheduler. The scheduler may miss the change, and the pod then waits
+// for five minutes: whatever removes the choice by itself does not wake the scheduler again.
+func TestOnePlaceGivesClaimsBack(t *testing.T) {
+	is := func(e ast.Expr) bool {
+		switch key := e.(type) {
+		case *ast.SelectorExpr:
+			return key.Sel.Name == "AnnSelectedNode"
+		case *ast.Ident:
+			return key.Name == "AnnSelectedNode"
+		}
+		return false
+	}
+	writers := map[string]bool{}
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			writes := false
+			switch n := n.(type) {
+			case *ast.CallExpr: // delete(claim.Annotations, it), and functions that write an annotation
+				writes = slices.ContainsFunc(n.Args, is) && !isFormat(n)
+			case *ast.KeyValueExpr:
+				writes = is(n.Key)
+			}
+			if writes {
+				writers[strings.TrimPrefix(filepath.ToSlash(path), "../../")] = true
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range slices.Sorted(maps.Keys(writers)) {
+		if mayWriteChoice[path] == "" {
+			t.Errorf("%s may write a claim's node itself: call nodechoice, or give the reason in mayWriteChoice", path)
+		}
+	}
+	for path := range mayWriteChoice {
+		if !writers[path] {
+			t.Errorf("%s writes no claim's node any more: remove its row", path)
+		}
+	}
+}
+
+// isFormat reports whether a call only makes a text.
+func isFormat(call *ast.CallExpr) bool {
+	f, ok := call.Fun.(*ast.SelectorExpr)
+	return ok && (f.Sel.Name == "Sprintf" || f.Sel.Name == "Errorf")
+}
