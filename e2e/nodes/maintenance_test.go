@@ -129,7 +129,7 @@ func (r *reader) maintenanceMove() {
 	values, err := r.shell("echo old=$old; echo new=$new") // their claims are gone soon
 	must(r.Scene, "values", err)
 	r.set = strings.Fields(values)
-	for _, begins := range []string{"patch pv $new", "-n NAMESPACE delete pvc", "patch pv $new --type merge", "-n NAMESPACE scale"} {
+	for _, begins := range []string{"patch pv $new", "-n NAMESPACE delete pvc", "patch pv $new --type merge", "wait pv/$new", "-n NAMESPACE scale"} {
 		r.run("kubectl " + begins)
 	}
 	if p := awaitReady(r.Scene, "ledger-0"); p.Spec.NodeName != one.Name {
